@@ -26,8 +26,9 @@ from condyle.errors import SimulationError
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Array
 from condyle.simulate import inverse
-from condyle.simulate.backward import backward_residual, backward_residual_derivatives
+from condyle.simulate.backward import ResidualJacobians, backward_residual, backward_residual_derivatives
 from condyle.simulate.integrate import integrate_step, step_jacobian
+from condyle.simulate.inverse import ForceBalance, StartOfStep
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
@@ -96,9 +97,9 @@ def value(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, Any]:
     if mode is Mode.INVERSE_LF:
         return inverse.limiting_inverse(world, q, v, third), 0.0
     if mode is Mode.INVERSE_BACKWARD_RK1F:
-        return backward_residual(world, q, v, v - third * world.h, np.zeros(len(v))), 0.0
+        return backward_residual(world, q, v, StartOfStep.of(world, q, v - third * world.h), np.zeros(len(v))), 0.0
     if mode is Mode.BACKWARD_RK1F:
-        return backward_residual(world, q, v, third, tau), 0.0
+        return backward_residual(world, q, v, StartOfStep.of(world, q, third), tau), 0.0
     if mode is Mode.FORWARD_LF:
         return np.concatenate([v, inverse.limiting_forward(world, q, v, tau)]), 0.0
     if mode is Mode.FORWARD_I:
@@ -118,10 +119,11 @@ def derivatives(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, 
     if mode is Mode.INVERSE_LF:
         return np.hstack(inverse.limiting_inverse_derivatives(world, q, v, third)), zero
     if mode is Mode.INVERSE_BACKWARD_RK1F:
-        by_q, by_v1, by_v = backward_residual_derivatives(world, q, v, v - third * h)
-        return np.hstack([by_q, by_v1 + by_v, by_v * -h]), zero
+        by = _of_end(world, q, v, v - third * h)
+        return np.hstack([by.by_q1, by.by_v1 + by.by_v, by.by_v * -h]), zero
     if mode is Mode.BACKWARD_RK1F:
-        return np.hstack(backward_residual_derivatives(world, q, v, third)), -np.eye(n)
+        by = _of_end(world, q, v, third)
+        return np.hstack([by.by_q1, by.by_v1, by.by_v]), -np.eye(n)
     if mode is Mode.FORWARD_LF:
         _, by_q, by_v, by_tau = inverse.limiting_forward_derivatives(world, q, v, tau)
         return np.block([[zero, np.eye(n)], [by_q, by_v]]), np.vstack([zero, by_tau])
@@ -132,6 +134,11 @@ def derivatives(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, 
         return np.vstack([of_v, of_a]), np.vstack([found.by_u, found.by_u * (1.0 / h)])
     both = step_jacobian(world, Inputs(q, v, tau), INTEGRATORS[mode])
     return both.A, both.B
+
+
+def _of_end(world: World, q: Array, v1: Array, v: Array) -> ResidualJacobians:
+    start = StartOfStep.of(world, q, v)
+    return backward_residual_derivatives(world, ForceBalance.of_end(world, q, v1, start), start)
 
 
 def _split(world: World, x: Array) -> tuple[Array, Array, Array]:

@@ -1,10 +1,16 @@
 """Backward Euler, contact included:
 
-    M(q1) (v1 - v) / h + c(q1, v1) - J(q1)^T f(q1, v1) = tau,     q1 = q moved by h v1
+    M(q1) a1 + c(q1, v1) - J(q1)^T f(q1, v1) = tau,     q1 = q moved by h v1,     a1 = (v1 - v) / h
+
+with v1 and v in the axes of q1; for the linear velocity of a free joint a1 = (v1 - v) / h - w1 x v1 there (integrate_pose.py).
+The rows of a free base's translation are a balance of momentum instead, (P(q1, v1) - P(q, v)) / h = forces, so that a robot in
+flight keeps its linear momentum exactly, however its limbs move.
 
 Newton's method on v1, from the semi-implicit solution, with the exact Jacobian; a step that does not decrease the error, in the
 energy norm, is halved. Contact is nearly a step function of the velocity, so a continuation starts with a large smoothing and
-reduces it stage by stage. The Jacobian is not symmetric, but it has the pattern of the tree, as the mass matrix has.
+reduces it stage by stage; where a stage finds no step that decreases the error, it begins again at the solution of the one
+before, with a smaller reduction. The Jacobian is not symmetric, but it has the pattern of the tree, as the mass matrix has. The
+unknown is v1 in the axes of q, as of the other Euler methods.
 """
 
 from __future__ import annotations
@@ -15,44 +21,67 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.crba import mass_matrix
-from condyle.dynamics.manifold import integrate, integrate_derivatives
+from condyle.dynamics.derivatives import inverse_dynamics_derivatives
+from condyle.dynamics.manifold import integrate, velocity_of_rate
 from condyle.dynamics.solve import ancestor_dofs, tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
-from condyle.simulate.inverse import ForceBalance, ForceJacobians, constraints_at, required_force_jacobians, required_forces
-from condyle.simulate.step import Inputs, augmented, contact_impulses, motors, next_velocity
-from condyle.simulate.step_derivatives import gates
+from condyle.simulate.integrate_pose import moved
+from condyle.simulate.inverse import (
+    ForceBalance,
+    StartOfStep,
+    constraints_at,
+    required_force_jacobians,
+    required_forces,
+    weightless,
+)
+from condyle.simulate.step import Inputs, NextVelocity, augmented, contact_impulses, motors, next_velocity
+from condyle.simulate.step_derivatives import VelocityDerivatives, gates
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient, where
-from condyle.tape.derive import jacobian, trace_inside
+from condyle.tape.derive import jacobian, jacobian_at_zero, trace_inside
 from condyle.tape.inline import inline
 from condyle.tape.loop import loop
 from condyle.tape.tape import Tape
 
 STEPS = 200  # of Newton at most, halved ones included
-SOFTEST = 1e5  # initial smoothing, as a multiple of the final one
-HARDER = 0.1  # the smoothing of one stage over that of the one before
-NEAR = 1e-3  # the relative correction at which a stage ends
+SOFTEST = 1e5  # initial smoothing, as a multiple of the final one; more where it is not soft enough
+HARDER = 0.1  # the smoothing of one stage over that of the one before, at least
+NEAR = 1e-5  # the relative correction at which a stage ends
+SHORTEST = 0.125  # part of a Newton step; where it does not decrease the error either, the stage is too hard
 
 
-def backward_residual(world: World, q1: Array, v1: Array, v: Array, tau: Array) -> Array:
-    """M(q1) (v1 - v) / h + c(q1, v1) - J^T f(q1, v1) - tau, (nv,): zero for a step of backward Euler."""
-    return required_forces(world, ForceBalance.of_end(world, q1, v1, v)) - tau
+def backward_residual(world: World, q1: Array, v1: Array, start: StartOfStep, tau: Array) -> Array:
+    """M(q1) a1 + c(q1, v1) - J^T f(q1, v1) - tau, (nv,): zero for a step of backward Euler; v1 in the axes of q1."""
+    return required_forces(world, ForceBalance.of_end(world, q1, v1, start)) - tau
 
 
-def backward_residual_derivatives(world: World, q1: Array, v1: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Its derivatives by q1 (in the tangent space), v1 and v, each (nv, nv)."""
-    return _derivatives(world, required_force_jacobians(world, ForceBalance.of_end(world, q1, v1, v)))
+@dataclass(frozen=True)
+class ResidualJacobians:
+    """Derivatives of `backward_residual`, each (nv, nv): by q1 (in the tangent space), v1, and v and momentum of the start."""
+
+    by_q1: Array
+    by_v1: Array
+    by_v: Array
+    by_momentum: Array
 
 
-def _derivatives(world: World, s: ForceJacobians) -> tuple[Array, Array, Array]:
-    per = s.by_a * (1.0 / world.h)
-    return s.by_q, s.by_v + s.by_after + per, s.by_before - per
+def backward_residual_derivatives(world: World, end: ForceBalance, start: StartOfStep) -> ResidualJacobians:
+    """The derivatives at the end of a step from `start`."""
+    s, n, v1 = required_force_jacobians(world, end), world.model.nv, end.v
+
+    def motion(d: Array) -> dict[str, Array]:
+        at = ForceBalance.of_end(world, end.q, v1 + d[:n], StartOfStep(start.v + d[n : 2 * n], start.momentum + d[2 * n :]))
+        return {"a": at.a, "before": at.before, "momentum": at.momentum}
+
+    by = jacobian_at_zero(motion, 3 * n)
+    chained = s.by_a @ by["a"] + s.by_before @ by["before"] + s.by_momentum @ by["momentum"]
+    return ResidualJacobians(s.by_q, s.by_v + s.by_after + chained[:, :n], chained[:, n : 2 * n], chained[:, 2 * n :])
 
 
 @dataclass(frozen=True)
 class BackwardSolution:
-    """The velocity at the end of a step, and the last relative Newton correction."""
+    """The velocity at the end of a step, in the axes at its start, and the last relative Newton correction."""
 
     v: Array
     residual: Any
@@ -63,31 +92,42 @@ def backward_step(world: World, x: Inputs) -> BackwardSolution:
     weight = tree_factor(world.model, augmented(world, mass_matrix(world.model, x.q)))
     both = _error_tapes(world)
 
-    def body(_: Any, state: Any) -> Any:
-        v, step, part, energy, correction, soft = state
-        trial = v + step * part
+    def body(_: Any, state: dict[str, Any]) -> dict[str, Any]:
+        soft, part = state["soft"], state["part"]
+        trial = state["v"] + state["step"] * part
         r, H = _errors(world, both, x, trial, soft)
-        new = r @ weight.solve(r)
+        energy = r @ weight.solve(r)
         # false for NaN
-        better = new < energy
+        better = energy < state["energy"]
         ahead = -tree_lu(world, H).solve(r)
         size = largest([abs(s) for s in ahead]) / (largest([abs(s) for s in trial]) + world.gravity * world.h)
-        # near the solution, the next stage; its first iterate is accepted as it is
-        on = better & (part >= 1.0) & (size <= NEAR) & (soft > 1.0)
-        return (
-            where(better, trial, v),
-            where(better, ahead, step),
-            where(better, 1.0, 0.5 * part),
-            where(on, np.inf, where(better, new, energy)),
-            where(on, np.inf, where(better, size, correction)),
-            where(on, np.maximum(soft * HARDER, 1.0), soft),
-        )
+        # near the solution the next stage begins; where no step decreases the error, the last one again, with a smaller reduction
+        on = better & (size <= NEAR) & (soft > 1.0)
+        back = ~better & (part <= SHORTEST)
+        anew, factor = on | back, state["factor"]
+        factor = where(on, np.maximum(factor * factor, HARDER), where(back, np.sqrt(factor), factor))
+        held, solved = where(on, trial, state["held"]), where(on, soft, state["solved"])
+        # before any stage was solved, a softer one
+        following = where(solved < np.inf, np.maximum(solved * factor, 1.0), soft / HARDER)
+        return {
+            "v": where(back, held, where(better, trial, state["v"])),
+            "step": where(back, still, where(better, ahead, state["step"])),
+            "part": where(better | back, 1.0, 0.5 * part),
+            "energy": where(anew, np.inf, where(better, energy, state["energy"])),
+            "correction": where(anew, np.inf, where(better, size, state["correction"])),
+            "soft": where(anew, following, soft),
+            "held": held,
+            "solved": solved,
+            "factor": factor,
+        }
 
-    start = next_velocity(world, x).v
-    state = (start, start * 0.0, 1.0, np.inf, np.inf, SOFTEST)
+    start, still = next_velocity(world, x).v, np.zeros(world.model.nv)
+    stage = {"soft": SOFTEST, "held": start, "solved": np.inf, "factor": HARDER}
+    state = {"v": start, "step": still, "part": 1.0, "energy": np.inf, "correction": np.inf, **stage}
     enough = min(1e-12, 100.0 * world.tolerance)
-    v, step, _, _, correction, _ = loop(body, state, STEPS, until=lambda state: state[4] <= enough)
-    return BackwardSolution(where(correction <= enough, v + step, v), correction)
+    end = loop(body, state, STEPS, until=lambda state: state["correction"] <= enough)
+    v, correction = end["v"], end["correction"]
+    return BackwardSolution(where(correction <= enough, v + end["step"], v), correction)
 
 
 def backward_impulses(world: World, x: Inputs, v1: Array) -> Array:
@@ -128,34 +168,42 @@ def _errors(world: World, both: tuple[Tape, Tape, list[Any]], x: Inputs, v1: Arr
     return inline(both[0], flat)["r"], inline(both[1], flat)["dr_dv1"].reshape(n, n)
 
 
-def _end(world: World, x: Inputs, v1: Array) -> ForceBalance:
-    q1 = integrate(world.model, x.q, v1 * world.h)
-    return ForceBalance.of_end(world, q1, v1, x.v, x.t + world.h, x.wrenches)
+def _end(world: World, x: Inputs, v: Array) -> ForceBalance:
+    """The balance at the end of a step along the velocity v, in the axes at its start."""
+    q1, v1 = moved(world, x.q, v * world.h, v)
+    return ForceBalance.of_end(world, q1, v1, StartOfStep.of(world, x.q, x.v), x.t + world.h, x.wrenches)
 
 
-def backward_step_derivatives(world: World, x: Inputs) -> tuple[BackwardSolution, Array, Array]:
-    """(the velocity, A, B): d(q1, v1) = A d(q, v) + B du in the tangent space, (2 nv, 2 nv) and (2 nv, nu)."""
+def backward_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
+    """The velocity after a step, in the axes at its start, and how it depends on the state and the controls."""
     n, h = world.model.nv, world.h
-    end = backward_step(world, x)
-    by_q1, by_v1, by_v = (d * h for d in _derivatives(world, required_force_jacobians(world, _end(world, x, end.v))))
-    by_q, by_dv = integrate_derivatives(world.model, end.v * h)
-    factor = tree_lu(world, by_v1 + by_q1 @ by_dv * h)
-    of_v = -factor.solve(np.column_stack([by_q1 @ by_q, by_v, gates(world, x.u) * -h]))
-    of_q = (by_dv * h) @ of_v
-    of_q[:, :n] = of_q[:, :n] + by_q
-    stacked = np.vstack([of_q, of_v])
-    return end, stacked[:, : 2 * n], stacked[:, 2 * n :]
+    v = backward_step(world, x).v
+    R = backward_residual_derivatives(world, _end(world, x, v), StartOfStep.of(world, x.q, x.v))
+
+    def reached(d: Array) -> dict[str, Array]:
+        q1, v1 = moved(world, integrate(world.model, x.q, d[:n]), (v + d[n:]) * h, v + d[n:])
+        here = stop_gradient(q1)
+        return {"q": velocity_of_rate(world.model, here, q1 - here), "v": v1}
+
+    by = jacobian_at_zero(reached, 2 * n)
+    along = (R.by_q1 @ by["q"] + R.by_v1 @ by["v"]) * h
+    momentum_by_q, _, M = inverse_dynamics_derivatives(weightless(world.model), x.q, np.zeros(n), x.v)
+    of_q = along[:, :n] + R.by_momentum @ momentum_by_q * h
+    of_v = (R.by_v + R.by_momentum @ M) * h
+    dv = -tree_lu(world, along[:, n:]).solve(np.column_stack([of_q, of_v, gates(world, x.u) * -h]))
+    return VelocityDerivatives(v, (v - x.v) * (1.0 / h), dv[:, :n], dv[:, n : 2 * n], dv[:, 2 * n :])
 
 
-def differentiable_backward_step(world: World, x: Inputs) -> tuple[Array, Any]:
-    """(the velocity, the residual); tape derivatives are right to second order: two steps with a constant Jacobian."""
+def backward_velocity(world: World, x: Inputs) -> NextVelocity:
+    """The velocity after a step; tape derivatives are right to second order: two steps with a constant Jacobian."""
     solution = backward_step(world, x)
     v = stop_gradient(solution.v)
     _, H = _errors(world, _error_tapes(world), x, v, 1.0)
     factor = tree_lu(world, stop_gradient(H))
     for _ in range(2):
         v = v - factor.solve((required_forces(world, _end(world, x, v)) - motors(world, x.u)) * world.h)
-    return v, stop_gradient(solution.residual)
+    a = (v - x.v) * (1.0 / world.h)
+    return NextVelocity(v, a, backward_impulses(world, x, v), stop_gradient(solution.residual))
 
 
 @dataclass(frozen=True)

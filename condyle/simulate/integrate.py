@@ -2,7 +2,7 @@
 
 Contact enters all of them as the acceleration  (v+ - v) / h  that the step's optimum gives, a smooth function of the state. In
 the Runge-Kutta methods the configuration moves by a tangent vector whose rate is that of the velocity (Munthe-Kaas 1999), so
-rotations keep the method's order.
+rotations keep the method's order. The linear velocity of a free joint is integrated in axes that do not turn (integrate_pose.py).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.limb_solve import Places
-from condyle.dynamics.manifold import integrate, tangent_rate, velocity_of_rate
+from condyle.dynamics.manifold import integrate, velocity_of_rate
 from condyle.robot.spatial import Array
-from condyle.simulate.backward import backward_impulses, backward_step_derivatives, differentiable_backward_step
-from condyle.simulate.config import EULER
+from condyle.simulate.backward import backward_velocity, backward_velocity_derivatives
 from condyle.simulate.folded_derivatives import (
     FoldedVelocityDerivatives,
     folded_for_derivatives,
@@ -26,7 +25,7 @@ from condyle.simulate.folded_derivatives import (
     folded_velocity_derivatives,
 )
 from condyle.simulate.folded_world import FoldedWorld, folded
-from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
+from condyle.simulate.integrate_pose import displacement_rate, in_axes_before, moved
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, NextVelocity, next_velocity
 from condyle.simulate.step_derivatives import VelocityDerivatives, next_velocity_derivatives
@@ -46,7 +45,8 @@ TABLES: dict[str, Array] = {
 class StepResult:
     """The state after one step of the physics, and the largest residual on the way.
 
-    `acceleration`: the mean over the step, in body axes, (nv,). `contact_impulses`: on the robot, world axes, N s, (contacts, 3).
+    `acceleration`: the change of velocity per time, in the axes at the start of the step, (nv,). `contact_impulses`: on the
+    robot, world axes, N s, (contacts, 3).
     """
 
     q: Array
@@ -69,26 +69,18 @@ def integrate_step(
     world: World, x: Inputs, integrator: str, velocity: Callable[[Inputs], NextVelocity] | None = None
 ) -> StepResult:
     """One step of the physics. `velocity`: the velocity after a step from a state, `next_velocity` by default."""
-    velocity = velocity or partial(next_velocity, world)
-    reduced, h = world.reduced, world.h
-    if integrator == "semi_implicit_euler":
+    velocity = velocity or partial(backward_velocity if integrator == "backward_euler" else next_velocity, world)
+    h = world.h
+    if integrator not in TABLES:
         after = velocity(x)
-        q, v = moved_pose(world, x.q, after.v)
-        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, after.solution)
-    if integrator == "backward_euler":
-        v, residual = differentiable_backward_step(world, x)
-        q = integrate(reduced, x.q, v * h)
-        return StepResult(q, v, residual, (v - x.v) * (1.0 / h), backward_impulses(world, x, v))
-    if integrator == "explicit_euler":
-        after = velocity(x)
-        q = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
-        v = after.v - transport_acceleration(world, x.v) * h
+        q, v = displaced(world, x.q, x.v if integrator == "explicit_euler" else after.v, after.v)
         return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, after.solution)
 
     def body(_: Any, state: Any, row: Any) -> Any:
-        at, dq = stage(world, x, row[0], state["rate"], state["a"])
+        at, dq, v = stage(world, x, row[0], state["rate"], state["a"])
         after = velocity(at)
-        rate, a = tangent_rate(reduced, dq, world.at(at.q).rate(at.v)), after.acceleration
+        rate = displacement_rate(world, dq, world.at(at.q).rate(at.v), v)
+        a = in_axes_before(world, dq, after.acceleration)
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         impulses = state["impulses"] + after.contact_impulses * row[1]
         worst = np.maximum(state["residual"], after.residual)
@@ -97,42 +89,44 @@ def integrate_step(
     still, zero, none = np.zeros(world.nd), np.zeros(world.nv), np.zeros((len(world.points), 3))
     start = {"rate": still, "a": zero, "dq": still, "dv": zero, "impulses": none, "residual": 0.0}
     end, _ = scan(body, start, TABLES[integrator])
-    q, v = integrate(reduced, x.q, end["dq"]), x.v + end["dv"]
+    q, v = moved(world, x.q, end["dq"], x.v + end["dv"])
     return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"])
 
 
-def moved_pose(world: World, q: Array, v: Array) -> tuple[Array, Array]:
-    """`integrate_pose`, of one limb that stands for all where there are limbs."""
+def displaced(world: World, q: Array, rate: Array, v: Array) -> tuple[Array, Array]:
+    """`moved` along the velocity `rate` for a step, of one limb that stands for all where there are limbs."""
+    if not world.holonomic:
+        return moved(world, q, world.at(q).rate(rate) * world.h, v)
     other = folded(world)
     if other is None:
-        return integrate_pose(world, q, v)
-    after, v_after = integrate_pose(other, other.configuration(q), other.limbs.fold(v))
+        return moved(world, q, rate * world.h, v)
+    fold = other.limbs.fold
+    after, v_after = moved(other, other.configuration(q), fold(rate) * world.h, fold(v))
     return other.all_coordinates(after), other.limbs.unfold(v_after)
 
 
-def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[Inputs, Array]:
-    """(the state at a stage, the tangent vector that leads there)."""
+def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[Inputs, Array, Array]:
+    """(the state at a stage, the displacement that leads there, the velocity there in the axes at the start)."""
     step = node * world.h
-    dq = rate * step
-    return Inputs(integrate(world.reduced, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
+    dq, v = rate * step, x.v + a * step
+    there, v_there = moved(world, x.q, dq, v)
+    return Inputs(there, v_there, x.u, x.t + step, x.wrenches), dq, v
 
 
 def step_jacobian(world: World, x: Inputs, integrator: str, solution: Solution | None = None) -> StepJacobian:
     """The derivatives of one step of the physics: those of `integrate_step`, with the velocity's by structured recursions.
 
-    `solution`: that of the step, of an Euler method, if it is known already.
+    `solution`: that of the step, of an Euler method at the state itself, if it is known already.
     """
-    if integrator == "backward_euler":
-        _, A, B = backward_step_derivatives(world, x)
-        return StepJacobian(A, B)
     n = world.nd + world.nv
-    if integrator not in EULER:
+    if integrator in TABLES:
         J = _derivatives(world, x, integrator, lambda at, _: linearized_velocity(world, at), n + world.nu)
         return StepJacobian(J[:, :n], J[:, n:])
     # one velocity is solved for: what the step does with it is sparse, and its own derivatives are multiplied once
-    if (other := folded_for_derivatives(world)) is not None:
+    backward = integrator == "backward_euler"
+    if not backward and (other := folded_for_derivatives(world)) is not None:
         return _folded_jacobian(other, x, integrator, solution)
-    found = next_velocity_derivatives(world, x, solution)
+    found = backward_velocity_derivatives(world, x) if backward else next_velocity_derivatives(world, x, solution)
     J = _derivatives(world, x, integrator, _known_velocity(world, found), n + world.nv)
     A = J[:, :n] + J[:, n:] @ np.hstack([found.by_q, found.by_v])
     return StepJacobian(A, J[:, n:] @ found.by_u if world.nu else np.zeros((n, 0)))
@@ -172,7 +166,7 @@ def _derivatives(world: World, x: Inputs, integrator: str, velocity: Callable[[I
     outer = replace(world, coordinate_map=world.coordinate_map.differentiable())
 
     def moved(d: Array) -> dict[str, Any]:
-        u = x.u + d[n:] if integrator not in EULER and world.nu else x.u
+        u = x.u + d[n:] if integrator in TABLES and world.nu else x.u
         at = replace(x, q=integrate(reduced, x.q, d[:nd]), v=x.v + d[nd:n], u=u)
         after = integrate_step(outer, at, integrator, lambda at: velocity(at, d[n:]))
         end = stop_gradient(after.q)
@@ -189,6 +183,5 @@ def linearized_velocity(world: World, x: Inputs) -> NextVelocity:
     change = found.by_q @ dq + found.by_v @ dv
     if world.nu:
         change = change + found.by_u @ (x.u - here.u)
-    turning = transport_acceleration(world, x.v) - transport_acceleration(world, here.v)
-    a = found.acceleration + ((change - dv) * (1.0 / world.h) - turning)
+    a = found.acceleration + (change - dv) * (1.0 / world.h)
     return NextVelocity(found.v + change, a, np.zeros((len(world.points), 3)), 0.0)

@@ -1,15 +1,15 @@
-"""The configuration after a step, from the velocity after it, which is given in an inertial frame.
+"""The configuration after a step, and velocities in an inertial frame.
 
-A free joint's velocity is in body axes, which rotate. The step therefore solves for the velocity v in the axes that the body has
-at the start, so that a body in flight keeps its velocity in the world exactly, however it spins. At the end v is expressed in
-the new body axes.
+A free joint's velocity is in body axes, which rotate. Every integrator therefore works with its linear velocity in the axes that
+the body has at the start of the step, and moves its position along a straight line, so that a body in flight keeps its velocity
+in the world exactly, however it spins. At the end the velocity is expressed in the new body axes.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from condyle.dynamics.manifold import integrate
+from condyle.dynamics.manifold import integrate, tangent_rate
 from condyle.dynamics.rotations import quaternion_exp
 from condyle.robot.joints import Free, rotation_of
 from condyle.robot.model import Link
@@ -35,17 +35,37 @@ def transport_acceleration_jacobian(world: World, v: Array) -> Array:
     return out
 
 
-def integrate_pose(world: World, q: Array, v: Array) -> tuple[Array, Array]:
-    """(configuration, velocity in its axes) after one step at the velocity v in the axes of q."""
-    h = world.h
-    if not world.holonomic:
-        return integrate(world.reduced, q, world.at(q).rate(v) * h), v
-    after, v_after = integrate(world.reduced, q, v * h), np.array(v, dtype=object)
+def moved(world: World, q: Array, dq: Array, v: Array) -> tuple[Array, Array]:
+    """(q moved by dq, v in the axes there), of a displacement and a velocity in the axes of q; free joints move straight."""
+    after = integrate(world.reduced, q, dq)
     for link in free_links(world):
-        k, linear, angular = link.q.start, v[link.v][:3], v[link.v][3:]
-        after[k : k + 3] = q[k : k + 3] + rotation_of(q[k + 3 : k + 7]) @ (linear * h)
-        v_after[link.v.start : link.v.start + 3] = rotation_of(quaternion_exp(angular * h)).T @ linear
-    return after, v_after
+        k, linear = link.q.start, dq[link.v][:3]
+        after[k : k + 3] = q[k : k + 3] + rotation_of(q[k + 3 : k + 7]) @ linear
+    return after, in_axes_after(world, dq, v)
+
+
+def in_axes_after(world: World, dq: Array, v: Array) -> Array:
+    """v in the axes after the displacement dq, of a velocity in the axes before it."""
+    out = np.array(v, dtype=object)
+    for link in free_links(world):
+        out[link.v][:3] = rotation_of(quaternion_exp(dq[link.v][3:])).T @ v[link.v][:3]
+    return out
+
+
+def in_axes_before(world: World, dq: Array, v: Array) -> Array:
+    """v in the axes before the displacement dq, of a velocity in the axes after it."""
+    out = np.array(v, dtype=object)
+    for link in free_links(world):
+        out[link.v][:3] = rotation_of(quaternion_exp(dq[link.v][3:])) @ v[link.v][:3]
+    return out
+
+
+def displacement_rate(world: World, dq: Array, rate: Array, v: Array) -> Array:
+    """How fast the displacement dq changes at `rate`, the velocity in the axes after it; `v`: in the axes before it."""
+    out = tangent_rate(world.reduced, dq, rate)
+    for link in free_links(world):
+        out[link.v][:3] = v[link.v][:3]
+    return out
 
 
 def free_links(world: World) -> list[Link]:

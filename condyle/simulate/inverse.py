@@ -11,7 +11,7 @@ law is independent, and a few Newton steps in one unknown give its impulse (`loc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,18 @@ from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import tree_factor
 from condyle.errors import SimulationError
+from condyle.robot.model import Model
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, to_ground_axes
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
-from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
+from condyle.simulate.integrate_pose import (
+    free_links,
+    in_axes_after,
+    transport_acceleration,
+    transport_acceleration_jacobian,
+)
 from condyle.simulate.step import Inputs, external
 from condyle.simulate.step_derivatives import add_constraint_derivatives, add_external
 from condyle.simulate.world import World
@@ -132,6 +138,35 @@ def _newton_from_left(start: Any, error: Any, derivative: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class StartOfStep:
+    """The velocity v before a step and the momentum M v, zero where no base is free."""
+
+    v: Array
+    momentum: Array
+
+    @staticmethod
+    def of(world: World, q: Array, v: Array) -> StartOfStep:
+        """That of a state."""
+        zero = np.zeros(len(v))
+        return StartOfStep(v, inverse_dynamics(weightless(world.model), q, zero, v) if base_translations(world) else zero)
+
+    def seen_from(self, world: World, v1: Array) -> StartOfStep:
+        """In the axes at the end of a step along v1, in those axes."""
+        dq = v1 * world.h
+        return StartOfStep(in_axes_after(world, dq, self.v), in_axes_after(world, dq, self.momentum))
+
+
+def weightless(model: Model) -> Model:
+    """The robot without gravity."""
+    return replace(model, gravity=(0.0, 0.0, 0.0))
+
+
+def base_translations(world: World) -> list[slice]:
+    """The linear velocity of each base that moves freely; M v has the linear momentum of all that it carries there."""
+    return [slice(link.v.start, link.v.start + 3) for link in free_links(world) if link.parent < 0]
+
+
+@dataclass(frozen=True)
 class ForceBalance:
     """A balance of forces: configuration, velocity and acceleration, and the velocities that constraints and damping depend on.
 
@@ -146,6 +181,7 @@ class ForceBalance:
     ahead: float = 0.0
     t: Any = 0.0
     wrenches: Array | None = None
+    momentum: Array | None = None  # M v before a step, in the axes at its end, whose base rows are linear momentum
 
     @staticmethod
     def of_step(world: World, q: Array, v: Array, a: Array) -> ForceBalance:
@@ -158,9 +194,13 @@ class ForceBalance:
         return ForceBalance(q, v, a, v, v)
 
     @staticmethod
-    def of_end(world: World, q1: Array, v1: Array, v: Array, t: Any = 0.0, wrenches: Array | None = None) -> ForceBalance:
-        """The end of the step that came from the velocity v."""
-        return ForceBalance(q1, v1, (v1 - v) * (1.0 / world.h), v1, v, 0.0, t, wrenches)
+    def of_end(
+        world: World, q1: Array, v1: Array, start: StartOfStep, t: Any = 0.0, wrenches: Array | None = None
+    ) -> ForceBalance:
+        """The end of a step from `start`; v1 in the axes of q1."""
+        end = start.seen_from(world, v1)
+        a = (v1 - end.v) * (1.0 / world.h) - transport_acceleration(world, v1)
+        return ForceBalance(q1, v1, a, v1, end.v, 0.0, t, wrenches, end.momentum)
 
     @property
     def inputs(self) -> Inputs:
@@ -187,7 +227,15 @@ def required_forces(world: World, at: ForceBalance) -> Array:
             "backward_euler and inverse dynamics with contact know no drives of joints, which an implicit PD controller uses; "
             "take another integrator, such as semi_implicit_euler"
         )
-    tau = inverse_dynamics(world.model, at.q, at.v, at.a) - external(world, at.inputs)
+    tau = inverse_dynamics(world.model, at.q, at.v, at.a)
+    if at.momentum is not None:
+        # what flies freely keeps its momentum exactly: M v changes by the impulse of the forces
+        impulsive = inverse_dynamics(world.model, at.q, np.zeros(len(at.v)), at.v * (1.0 / world.h)) - at.momentum * (
+            1.0 / world.h
+        )
+        for base in base_translations(world):
+            tau[base] = impulsive[base]
+    tau = tau - external(world, at.inputs)
     for k, joint in enumerate(world.joints):
         tau[k] = tau[k] + joint.damping * (at.after if world.implicit else at.v)[k]
         if constant(joint.spring) != 0.0:
@@ -203,19 +251,27 @@ def required_forces(world: World, at: ForceBalance) -> Array:
 
 @dataclass(frozen=True)
 class ForceJacobians:
-    """Derivatives of `required_forces`, each (nv, nv): by q (in the tangent space), v, a (the mass matrix), after and before."""
+    """Derivatives of `required_forces`, each (nv, nv): by q (in the tangent space), v, a, after, before and momentum."""
 
     by_q: Array
     by_v: Array
     by_a: Array
     by_after: Array
     by_before: Array
+    by_momentum: Array
 
 
 def required_force_jacobians(world: World, at: ForceBalance) -> ForceJacobians:
     """The derivatives of `required_forces`."""
     n, h = world.model.nv, world.h
-    by_q, by_v, M = inverse_dynamics_derivatives(world.model, at.q, at.v, at.a)
+    per = 1.0 / h
+    by_q, by_v, by_a = inverse_dynamics_derivatives(world.model, at.q, at.v, at.a)
+    by_momentum = np.zeros((n, n), dtype=object)
+    if at.momentum is not None:
+        impulsive, _, M = inverse_dynamics_derivatives(world.model, at.q, np.zeros(len(at.v)), at.v * per)
+        for base in base_translations(world):
+            by_q[base], by_v[base], by_a[base] = impulsive[base], M[base] * per, 0.0
+            by_momentum[base, base] = -per * np.eye(3)
     # the terms added below are impulses: multiplied by h
     of_q, of_v, of_before = (np.zeros((n, n), dtype=object) for _ in range(3))
     add_external(world, at.inputs, of_q, of_v)
@@ -232,8 +288,7 @@ def required_force_jacobians(world: World, at: ForceBalance) -> ForceJacobians:
         of_after[k, k] = of_after[k, k] + h * at.ahead * joint.spring
         damped = of_after if world.implicit else of_v
         damped[k, k] = damped[k, k] + h * joint.damping
-    per = 1.0 / h
-    return ForceJacobians(by_q + of_q * per, by_v + of_v * per, M, of_after * per, of_before * per)
+    return ForceJacobians(by_q + of_q * per, by_v + of_v * per, by_a, of_after * per, of_before * per, by_momentum)
 
 
 # ---- impulse level: one step

@@ -152,7 +152,7 @@ def in_body_axes(now: Problem, found: Solution) -> Solution:
 
 @dataclass(frozen=True)
 class NextVelocity:
-    """The velocity after a step, in the axes at its start, the mean acceleration in body axes, and the contact impulses."""
+    """The velocity after a step and its change per time, both in the axes at its start, and the contact impulses."""
 
     v: Array
     acceleration: Array
@@ -166,7 +166,7 @@ def next_velocity(world: World, x: Inputs) -> NextVelocity:
     now = problem(world, x, fold=True)
     solution = solved(world, now)
     found = in_body_axes(now, solution)
-    a = found.dv * (1.0 / world.h) - transport_acceleration(world, x.v)
+    a = found.dv * (1.0 / world.h)
     listed = zip(world.listed_points, now.constraints, found.iterates, strict=False)
     along = {k: b.law.impulse(iterate["y"]) for k, b, iterate in listed}
     if found.points is not None and now.contacts is not None:

@@ -103,7 +103,6 @@ def linearization(world: World, x: Inputs, now: Problem, solution: Solution) -> 
     model, h = world.model, world.h
     here, full, v_after = now.at, now.full, x.v + solution.dv
     after = now.at.lift(v_after)
-    rate = solution.dv * (1.0 / h) - transport_acceleration(world, x.v)
     # where momentum is lost, the equation of motion is `kept` times that of a larger acceleration
     products, lost, kept = now.products, now.products.lost, now.products.kept
     larger = (solution.dv + products.v * lost) * (1.0 / (h * kept)) - transport_acceleration(world, x.v)
@@ -134,7 +133,7 @@ def linearization(world: World, x: Inputs, now: Problem, solution: Solution) -> 
     v = to_ground_axes(now.rotation, v_after)
     for b, iterate in zip([along_reduced(here.T, b) for b in constraints], iterates, strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
-    return Linearization(v_after, rate, H, R_q, R_v)
+    return Linearization(v_after, solution.dv * (1.0 / h), H, R_q, R_v)
 
 
 def every_constraint(world: World, now: Problem, solution: Solution) -> tuple[list[Constraint], list[Iterate]]:

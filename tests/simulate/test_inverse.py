@@ -12,11 +12,13 @@ import condyle as cd
 from condyle.dynamics.manifold import integrate
 from condyle.robot.description import Description
 from condyle.robot.parts import Y, box, joint, link, pose, rod, solid, sphere
-from condyle.simulate.backward import backward_residual, backward_step, backward_step_derivatives, differentiable_backward_step
+from condyle.simulate.backward import backward_residual, backward_step
 from condyle.simulate.friction_cone import Cone, Polytope
-from condyle.simulate.integrate_pose import transport_acceleration
+from condyle.simulate.integrate import integrate_step, step_jacobian
+from condyle.simulate.integrate_pose import moved, transport_acceleration
 from condyle.simulate.inverse import (
     ForceBalance,
+    StartOfStep,
     constraints_at,
     inverse_step,
     inverse_step_derivatives,
@@ -314,11 +316,17 @@ def backward(name: str, h: float = 0.005) -> tuple[cd.Function, cd.Function]:
 
     def step(q: Any, v: Any, tau: Any) -> Any:
         end = backward_step(world, Inputs(q, v, tau))
-        q1 = integrate(world.model, q, end.v * h)
-        return {"q1": q1, "v1": end.v, "residual": end.residual, "left": backward_residual(world, q1, end.v, v, tau)}
+        q1, v1 = moved(world, q, end.v * h, end.v)
+        return {
+            "q1": q1,
+            "v1": v1,
+            "residual": end.residual,
+            "left": backward_residual(world, q1, v1, StartOfStep.of(world, q, v), tau),
+        }
 
     def jacobians(q: Any, v: Any, tau: Any) -> Any:
-        return dict(zip("AB", backward_step_derivatives(world, Inputs(q, v, tau))[1:], strict=True))
+        both = step_jacobian(world, Inputs(q, v, tau), "backward_euler")
+        return {"A": both.A, "B": both.B}
 
     shapes = {"q": world.model.nq, "v": n, "tau": n}
     return cd.Function(cd.trace(step, **shapes)), cd.Function(cd.trace(jacobians, **shapes))
@@ -352,7 +360,7 @@ def test_backward_euler_derivatives() -> None:
     world = made("pyramid")
 
     def combined(q: Any, v: Any, tau: Any) -> Any:
-        return {"v1": differentiable_backward_step(world, Inputs(q, v, tau))[0]}
+        return {"v1": integrate_step(world, Inputs(q, v, tau), "backward_euler").v}
 
     own = cd.Function(cd.trace(combined, q=n, v=n, tau=n)).jacobian("v1", mode="forward")
     assert np.hstack(own(q, v, tau)) == pytest.approx(exact[n:], rel=1e-7, abs=1e-7)

@@ -1,0 +1,110 @@
+"""The next state depends on state, controls and parameters alone: not on the call that computes it, nor on what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from simulate.bodies import a_sphere
+from simulate.test_same_bits import biped
+from tape.test_export_c import COMPILERS, MODES, build, call
+
+import condyle as cd
+from condyle.tape.export.c import c_source
+from condyle.tape.passes import lower
+
+TICKS, H = 64, 0.002
+
+
+def a_tree() -> cd.Robot:
+    """An arm on a base that moves freely."""
+    return cd.load("ur3", base="free")
+
+
+SIMULATIONS: dict[str, Callable[[], cd.Simulation]] = {
+    "ball": lambda: cd.Simulation(a_sphere(), H, cd.Plane(friction=0.7), actuated=a_sphere().joint_names),
+    "biped": lambda: cd.Simulation(biped(), H, cd.Plane(friction=0.7)),
+    "wheels": lambda: cd.Simulation(cd.load("wheeled_pendulum"), H),  # rolls without slip
+    "pidog": lambda: cd.Simulation(cd.load("pidog"), H, cd.Plane(friction=0.5), "*_foot"),  # has limbs
+    "arm": lambda: cd.Simulation(a_tree(), H, None),
+}
+
+
+@cache
+def case(name: str) -> tuple[cd.Simulation, np.ndarray, np.ndarray, np.ndarray]:
+    """(simulation, first state, controls, the states that `step` gives one after the other)."""
+    s, rng = SIMULATIONS[name](), np.random.default_rng(0)
+    if s.ground is not None and name != "wheels":
+        x = s.stand()
+    else:
+        x = s.state(s.robot.random_configuration(rng), rng.normal(size=s.robot.nv))
+    us = 0.05 * rng.normal(size=(TICKS, s.nu))
+    return s, x, us, one_by_one(s.step, x, us)
+
+
+def one_by_one(step: Callable[..., Any], x: np.ndarray, us: np.ndarray) -> np.ndarray:
+    xs = [x]
+    for u in us:
+        xs.append(step(xs[-1], u))
+    return np.array(xs)
+
+
+def looped(s: cd.Simulation, x: np.ndarray, us: np.ndarray, record: list[str]) -> np.ndarray:
+    """The last state of a loop whose outputs are products of its state."""
+
+    def products(x: Any, u: Any) -> dict[str, Any]:
+        return {"u": u, "qq": np.outer(x.q, x.q).ravel(), "vv": np.outer(x.v, x.v).ravel()}
+
+    loop = cd.Loop(s, products, u=s.nu)
+    return loop.rollout(loop.state(*s.split(x)), us, TICKS, record=record).x[: s.nx][None]
+
+
+def exported(s: cd.Simulation, x: np.ndarray, us: np.ndarray, folder: Path) -> np.ndarray:
+    """The states that the step gives as C."""
+    tape = lower(s.step_function().tape, "f64")
+    library = build(c_source(tape, "f64", "step"), folder, MODES[0])
+    return one_by_one(lambda x, u: call(library, "step", tape, [x[None], u[None]])[0][0], x, us)
+
+
+WAYS: dict[str, Callable[..., np.ndarray]] = {
+    "rollout": lambda s, x, us, _: s.rollout(x, us),
+    "derivatives": lambda s, x, us, _: one_by_one(lambda x, u: s.step(x, u, derivatives=True)[0], x, us),
+    "loop": lambda s, x, us, _: looped(s, x, us, []),
+    "loop, q and v recorded": lambda s, x, us, _: looped(s, x, us, ["q", "v"]),
+    "loop, products recorded": lambda s, x, us, _: looped(s, x, us, ["qq", "vv"]),
+    "traced": lambda s, x, us, _: one_by_one(cd.function(s.step, x=s.nx, u=s.nu), x, us),
+    "traced rollout": lambda s, x, us, _: cd.function(s.rollout, x=s.nx, us=us.shape)(x, us),
+    "step_function": lambda s, x, us, _: one_by_one(lambda x, u: s.step_function()(x, u)[0], x, us),
+    "C": exported,
+}
+# each call still rounds a step together with what is around it
+DIFFERENT = {
+    "ball": (),
+    "biped": (),
+    "wheels": (),
+    "pidog": ("loop, products recorded", "traced", "traced rollout", "step_function", "C"),
+    "arm": ("loop, products recorded",),
+}
+
+
+def combinations() -> list[Any]:
+    """All cases; those that differ today are expected to fail."""
+    out = []
+    for name in SIMULATIONS:
+        for way in WAYS:
+            marks = [pytest.mark.slow] if name not in ("ball", "wheels") else []
+            marks += [pytest.mark.xfail(strict=True, reason="a step is not rounded on its own")] if way in DIFFERENT[name] else []
+            marks += [pytest.mark.skipif(not COMPILERS, reason="no C compiler")] if way == "C" else []
+            out.append(pytest.param(name, way, marks=marks, id=f"{name}: {way}"))
+    return out
+
+
+@pytest.mark.parametrize(("name", "way"), combinations())
+def test_every_way_gives_the_bits_of_a_step(name: str, way: str, tmp_path: Path) -> None:
+    s, x, us, wanted = case(name)
+    found = WAYS[way](s, x, us, tmp_path)
+    assert np.array_equal(found, wanted[-len(found) :])
