@@ -13,11 +13,11 @@ from condyle.errors import ControlError
 from condyle.mpc.constraints import Constraints, Side
 from condyle.mpc.kkt import costates
 from condyle.mpc.linearization import quadratic_program
-from condyle.mpc.merit import merit
+from condyle.mpc.merit import plan_cost
 from condyle.mpc.problem import Problem, ocp
 from condyle.tape.array import array
 from condyle.tape.function import Function, function
-from condyle.tape.table import table, zeros_table
+from condyle.tape.table import table
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,12 @@ class Kernels:
     @cached_property
     def cost(self) -> Function:
         """The cost of a plan, with that of slacks."""
-        N, n, s = self.problem.N, self.problem.ndx, self.problem.ndx + self.problem.nu
+        problem = self.problem
 
-        def cost(x0: Any, states: Any, controls: Any) -> dict[str, Any]:
-            still = zeros_table((N, s)), np.zeros(n)
-            found = merit(self.problem, self.problem.values(), x0, table(states), table(controls), *still, 0.0)
-            return {"cost": found[0]}
+        def cost(states: Any, controls: Any) -> dict[str, Any]:
+            return {"cost": plan_cost(problem, problem.values(), table(states), table(controls))}
 
-        return function(cost, x0=self.problem.nx, states=(N + 1, self.problem.nx), controls=(N, self.problem.nu))
+        return function(cost, states=(problem.N + 1, problem.nx), controls=(problem.N, problem.nu))
 
     @cached_property
     def costates(self) -> Function:

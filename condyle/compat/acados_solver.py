@@ -306,9 +306,7 @@ class AcadosOcpSolver:
         if k == self.N:
             raise ControlError(f"get: there is no 'pi' in the last stage, {self.N}")
         kernels, data = self._current()
-        call = kernels.costates
-        known = {port.name for port in call.tape.inputs}
-        return np.copy(call(**self._plan, **{n: v for n, v in data.items() if n in known})[k])
+        return np.copy(kernels.costates(**self._plan, **self._taken(kernels.costates, data))[k])
 
     def _of_sides(self, k: int, field: str) -> np.ndarray:
         """Slacks in the order of zl; or multipliers: lower bounds, upper bounds (u, x, g, h), then zeros for the slacks."""
@@ -340,10 +338,8 @@ class AcadosOcpSolver:
     def get_cost(self) -> float:
         """The cost of the present iterate, scaled as in the problem, with that of slacks."""
         kernels, data = self._current()
-        call = kernels.cost
-        known = {port.name for port in call.tape.inputs}
         plan = {name: self._plan[name] for name in ("states", "controls")}
-        return float(call(x0=plan["states"][0], **plan, **{n: v for n, v in data.items() if n in known}))
+        return float(kernels.cost(**plan, **self._taken(kernels.cost, data)))
 
     def get_residuals(self, recompute: bool = False) -> np.ndarray:
         """Stationarity, dynamics, inequalities, complementarity: the largest violation of each, at the last iterate."""

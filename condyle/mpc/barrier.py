@@ -162,8 +162,8 @@ class Sides:
         return largest
 
     def warm(self, dual: Any, d: Any, least: Any) -> Any:
-        """The variables of the last solve, away from the boundary: slacks and multipliers from `least` to MOST, those of slacks
-        above FAR from less in proportion. A slack below a distance d of more than 1 becomes the distance, with the same product."""
+        """The variables of the last solve, away from the boundary: slacks and multipliers from `least` to MOST, multipliers of
+        slacks above FAR from less. A slack below a distance d of more than 1 becomes the distance, with the same product."""
 
         def away(x: Any, y: Any) -> tuple[Any, Any]:
             x = np.minimum(np.maximum(x, least), MOST)

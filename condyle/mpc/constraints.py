@@ -19,7 +19,7 @@ FUNCTION = "constraints"
 class Side:
     """One side of an inequality: sign h[row] <= sign bound, with the weights of its slack in the cost.
 
-    A slack e >= 0 costs l1 e + l2 e^2 / 2; a hard side has l2 = inf. An equality has both bounds in one.
+    A slack e >= 0 costs l1 e + l2 e^2 / 2; a hard side has l2 = inf. A hard equality has both bounds in one.
     """
 
     row: int
@@ -101,19 +101,17 @@ def constraints(
                 raise ControlError(f"{what}: '{name}' is a rotation, which has no bounds entry by entry; bound a function of it")
             picks += [(len(names) + k, space, own.start + k) for k in range(count)]
         low, high = _interval(what, name, bounds[name], count)
-        l1, l2 = _weights(name, soft.pop(name)) if name in soft else (0.0, np.inf)
+        l1, l2 = _weights(name, soft[name]) if name in soft else (0.0, np.inf)
         for k in range(count):
             row = len(names)
             names.append(name)
             lower.append(float(low[k]))
             upper.append(float(high[k]))
-            if low[k] == high[k]:
+            if low[k] == high[k] and np.isinf(l2):
                 sides.append(Side(row, 1.0, 0.0, np.inf, equality=True, of_state=of_state))
                 continue
             finite = [(sign, b) for sign, b in ((1.0, high[k]), (-1.0, low[k])) if np.isfinite(b)]
             sides += [Side(row, sign, l1, l2, of_state=of_state) for sign, _ in finite]
-    if soft:
-        raise ControlError(f"soft: there are no bounds on '{next(iter(soft))}'; bounded are {', '.join(dict.fromkeys(names))}")
     known = tuple((n, sizes[n]) for n in sizes)
     return Constraints(tuple(names), tuple(picks), function, known, np.array(lower), np.array(upper), tuple(sides))
 

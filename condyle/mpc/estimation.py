@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError, ShapeError, require_importable
 from condyle.mpc.problem import MOST_STAGES, Problem, _dynamics, _with_optional, as_given, ocp
 from condyle.mpc.space import Component, Space, no_change
+from condyle.simulate.simulation import Simulation
 from condyle.tape import linalg
 from condyle.tape.array import array, where
 from condyle.tape.device import beside, cast, joined, namespace_of, on_device, packed, precision_of, repeated
@@ -55,7 +57,8 @@ def mhe(
     """A moving-horizon estimator over windows of N intervals, N + 1 measurements.
 
     `dynamics`, `x`, `u`, `dt`, `integrator`, `substeps`, `parameters`, `bounds`, `soft`: as in condyle.ocp, with u the known
-    inputs. `measure(x)` or `measure(x, p)`: what is measured, h(x). `estimate`: {name: guess} of parameters that are constant and
+    inputs: torques of a simulation, references of a loop, if there are any.
+    `measure(x)` or `measure(x, p)`: what is measured, h(x). `estimate`: {name: guess} of parameters that are constant and
     not known: p["name"] is estimated, and may have bounds; a disturbance is one.
 
     Standard deviations: `process`, of the noise of a step, and `prior`, of the first guess: one number for all, or {part: number
@@ -73,8 +76,10 @@ def mhe(
     taken = [n for n in (*own, *estimate) if n in RESERVED or (n in own and n in estimate)]
     if taken:
         raise ControlError(f"the name '{taken[0]}' of a parameter is taken; choose another one")
-    made = _dynamics(dynamics, x, 1 if u is None else u, dt, integrator, substeps)
-    window = Window(int(N), made, None if u is None and made.world is None else made.controls.size, _unknowns(estimate), dt)
+    own_inputs = isinstance(dynamics, (Simulation, Loop))
+    made = _dynamics(dynamics, x, 1 if u is None and not own_inputs else u, dt, integrator, substeps, decides=False)
+    inputs = made.controls.size if u is not None or own_inputs else 0
+    window = Window(int(N), made, inputs or None, _unknowns(estimate), dt)
     parts = {p.name for p in made.states.parts} & set(estimate)
     if parts:
         raise ControlError(f"estimate: '{parts.pop()}' is a part of the state already; choose another name")

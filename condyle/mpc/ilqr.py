@@ -119,13 +119,10 @@ class ILQR(Solver):
         """States and controls."""
         return {"states": (self.problem.N + 1, self.problem.nx), "controls": (self.problem.N, self.problem.nu)}
 
-    def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
-        """States at x, controls u."""
+    def initial_plan(self, x: np.ndarray, controls: np.ndarray) -> Plan:
+        """States at x."""
         lead, N = x.shape[:-1], self.problem.N
-        return {
-            "states": repeated(x[..., None, :], (*lead, N + 1, x.shape[-1])),
-            "controls": repeated(u[..., None, :], (*lead, N, u.shape[-1])),
-        }
+        return {"states": repeated(x[..., None, :], (*lead, N + 1, x.shape[-1])), "controls": controls}
 
     # ---- what is traced
 

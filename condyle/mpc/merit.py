@@ -25,10 +25,9 @@ ROUNDING = 1e-10  # of phi, relative: where it falls by no more, a full step is 
 
 
 class Search(NamedTuple):
-    """The step length, the cost there, and the weight nu of the constraints."""
+    """The step length, and the weight nu of the constraints."""
 
     alpha: Any
-    cost: Any
     nu: Any
 
 
@@ -55,48 +54,65 @@ def line_search(
     most = cost0 + nu * penalty0
     most = most + ROUNDING * (1.0 + abs(most))
     alpha: Any = 0.5 ** (lengths - 1)
-    cost: Any = found[lengths, 0]
     for k in reversed(range(lengths)):
         enough = found[k + 1, 0] + nu * found[k + 1, 1] <= most + ARMIJO * 0.5**k * fall
-        alpha, cost = where(enough, 0.5**k, alpha), where(enough, found[k + 1, 0], cost)
-    return Search(alpha, cost, nu)
+        alpha = where(enough, 0.5**k, alpha)
+    return Search(alpha, nu)
 
 
 def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Table, z: Table, end: Any, alpha: Any) -> Any:
     """(cost, sum of violations) at a step length."""
     states, n, N = problem.states, problem.ndx, problem.N
-    sides, sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
 
     def state_at(k: Any, z: Any) -> Any:
         return states.retract(xs[k], alpha * z)
 
     def stage(k: Any, total: Any, row: Any) -> Any:
-        p = problem.p(values, k)
         cost, penalty, x = total
         u = row["u"] + alpha * row["z"][n:]
-        r = values["reference"][k] if problem.nr else None
         h = values["dt"][k] if problem.intervals is not None else None
-        cost = cost + problem.stage_cost.value(x, u, r, p, values.get("weights"))
-        if sides.count:
-            d = sides.distances(problem.constraints.values(x, u, p), values["lower"][k], values["upper"][k])
-            first = [np.minimum(k, 1.0) if side.of_state else 1.0 for side in sides.sides]
-            soft, hard = _exceeded(sides, d, first)
-            cost, penalty = cost + soft, penalty + hard
+        soft, hard = _of_stage(problem, values, k, x, u)
+        cost, penalty = cost + soft, penalty + hard
         following = state_at(k + 1.0, array([end_or(z, end, k, i, N) for i in range(n)]))
-        gap = states.difference(following, problem.dynamics.step(x, u, p, h))
+        gap = states.difference(following, problem.dynamics.step(x, u, problem.p(values, k), h))
         return (cost, penalty + np.sum(abs(array(gap))), following), None
 
     x = states.retract(xs[0], alpha * z[0][:n])
     penalty = np.sum(abs(array(states.difference(x, x0))))
     (cost, penalty, x), _ = scan(stage, (0.0, penalty, x), {"u": us, "z": z})
+    soft, hard = _of_end(problem, values, x)
+    return array([cost + soft, penalty + hard])
+
+
+def plan_cost(problem: Problem, values: dict[str, Any], xs: Table, us: Table) -> Any:
+    """The cost of a trajectory (states, controls), with the costs of slacks."""
+    start = _of_end(problem, values, xs[problem.N])[0]
+    return scan(lambda k, total, u: (total + _of_stage(problem, values, k, xs[k], u)[0], None), start, us)[0]
+
+
+def _of_stage(problem: Problem, values: dict[str, Any], k: Any, x: Any, u: Any) -> tuple[Any, Any]:
+    """(cost of stage k with that of slacks, sum of what hard sides are exceeded by)."""
+    sides, p = Sides(problem.constraints.sides), problem.p(values, k)
+    r = values["reference"][k] if problem.nr else None
+    cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
+    if not sides.count:
+        return cost, 0.0
+    d = sides.distances(problem.constraints.values(x, u, p), values["lower"][k], values["upper"][k])
+    soft, hard = _exceeded(sides, d, [np.minimum(k, 1.0) if side.of_state else 1.0 for side in sides.sides])
+    return cost + soft, hard
+
+
+def _of_end(problem: Problem, values: dict[str, Any], x: Any) -> tuple[Any, Any]:
+    """The same of the end."""
+    N, sides = problem.N, Sides(problem.terminal_constraints.sides)
     r, p = values["reference"][N] if problem.nr else None, problem.p(values, N)
-    cost = cost + problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))
-    if sides_end.count:
-        h_end = problem.terminal_constraints.values(x, None, p)
-        d = sides_end.distances(h_end, values["terminal_lower"], values["terminal_upper"])
-        soft, hard = _exceeded(sides_end, d, [1.0] * sides_end.count)
-        cost, penalty = cost + soft, penalty + hard
-    return array([cost, penalty])
+    cost = problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))
+    if not sides.count:
+        return cost, 0.0
+    h = problem.terminal_constraints.values(x, None, p)
+    d = sides.distances(h, values["terminal_lower"], values["terminal_upper"])
+    soft, hard = _exceeded(sides, d, [1.0] * sides.count)
+    return cost + soft, hard
 
 
 def slack_costs_predicted(qp: QP, z: Table, end: Any) -> Any:

@@ -74,7 +74,7 @@ def ocp(
     `bounds`: {name: b} for |part| <= b, or {name: (low, high)} of parts of x and u, and of what `constraints(x, u, p)` returns, a
     dict of arrays or one array called "constraints". Bounds of states hold from the second state on, to the last one;
     `terminal_bounds` and `terminal_constraints(x, p)` are for the last one. `soft`: {name: l2} or {name: (l1, l2)}, the weights
-    of slacks. `move_blocking`: for how many intervals each control stays, N in all.
+    of slacks, of equalities too. `move_blocking`: for how many intervals each control stays, N in all.
     """
     arguments = as_given(locals())
     if isinstance(N, bool) or not isinstance(N, (int, np.integer)) or not 1 <= N <= MOST_STAGES:
@@ -246,21 +246,22 @@ def as_given(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: deepcopy(value) if isinstance(value, (dict, list, np.ndarray)) else value for name, value in arguments.items()}
 
 
-def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, substeps: int) -> Dynamics:
+def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, substeps: int, *, decides: bool = True) -> Dynamics:
+    """The dynamics that a user gave; `decides`: whether their controls are what is looked for, so there have to be some."""
     if isinstance(substeps, bool) or not isinstance(substeps, (int, np.integer)) or substeps < 1:
         raise ControlError(f"substeps must be a whole number from 1 up, got {substeps!r:.40}")
     if isinstance(given, Simulation):
         if x is not None or u is not None or dt is not None or integrator is not None:
             raise ControlError("a simulation has its own state, controls and dt; leave out x, u, dt and integrator")
-        if not given.nu:
+        if not given.nu and decides:
             raise ControlError(
                 "the simulation has no actuated joints, so nothing to decide; write a function (x, u) around its step, like "
                 "lambda x, u: world.step(x, wrenches={frame: ...})"
             )
-        controls = space("u", given.nu, "u")
+        controls = space("u", given.nu, "u") if given.nu else Space(())
         return Dynamics(space_of_world(given), controls, given.step, None, int(substeps), given)
     if isinstance(given, Loop):
-        return _loop_dynamics(given, int(substeps), x is None and u is None and dt is None and integrator is None)
+        return _loop_dynamics(given, int(substeps), x is None and u is None and dt is None and integrator is None, decides)
     if not callable(given):
         raise ControlError(
             f"the dynamics are a function (x, u), a condyle.Simulation or a condyle.Loop, got {type(given).__name__}"
@@ -278,14 +279,14 @@ def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, subst
     return Dynamics(space("x", x, "x"), controls, _with_optional("dynamics", given, 2, 3), chosen, int(substeps))
 
 
-def _loop_dynamics(loop: Loop, substeps: int, alone: bool) -> Dynamics:
+def _loop_dynamics(loop: Loop, substeps: int, alone: bool, decides: bool) -> Dynamics:
     """The ticks of a closed loop, whose references are the controls."""
     if not alone:
         raise ControlError("a loop has its own state, references and dt; leave out x, u, dt and integrator")
     sizes = {name: math.prod(shape) for name, shape in loop.inputs.items()}
-    if not sizes:
+    if not sizes and decides:
         raise ControlError("a loop without references has nothing to decide; its references are the controls of a problem")
-    controls = space("u", sizes, "u")
+    controls = space("u", sizes, "u") if sizes else Space(())
     places = controls.slices()
 
     def tick(x: Any, u: Any, _: Any) -> Any:
@@ -387,12 +388,21 @@ def _completed(
     sizes = _sizes(problem, h, h_end)
     own = {k: v for k, v in (bounds or {}).items()}
     soft = dict(soft or {})
-    stage = constraints(states, controls, h, sizes["h"], own, soft)
     # bounds of states hold for the last one, too, unless it has its own
     names = {p.name for p in states.parts}
     at_end = {k: v for k, v in own.items() if k in names} | dict(terminal_bounds or {})
-    soft_end = {k: v for k, v in soft.items() if k in at_end}
-    end = constraints(states, None, h_end, sizes["h_end"], at_end, soft_end, what="terminal_bounds")
+    bounded, bounded_end = {*own, *sizes["h"]}, {*at_end, *sizes["h_end"]}
+    unknown = [k for k in soft if k not in bounded | bounded_end]
+    if unknown:
+        known = ", ".join(sorted(bounded | bounded_end)) or "none"
+        raise ControlError(f"soft: there are no bounds on '{unknown[0]}'; bounded are {known}")
+    stage, end = (
+        constraints(*of, {k: v for k, v in soft.items() if k in taken}, what=what)
+        for of, taken, what in (
+            ((states, controls, h, sizes["h"], own), bounded, "bounds"),
+            ((states, None, h_end, sizes["h_end"], at_end), bounded_end, "terminal_bounds"),
+        )
+    )
     return replace(
         problem,
         constraints=stage,

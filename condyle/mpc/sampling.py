@@ -18,7 +18,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.mpc.constraints import Constraints, Side
 from condyle.mpc.problem import Problem
-from condyle.mpc.solver import CONVERGED, FAILED, Plan, Solution, Solver
+from condyle.mpc.solver import CONVERGED, FAILED, Plan, Solution, Solver, as_integers
 from condyle.mpc.splines import SPLINES, Basis, basis, repeated_basis
 from condyle.tape import random
 from condyle.tape.array import array, isfinite, where
@@ -115,11 +115,9 @@ class Sampling(Solver):
         """Controls, and the number of draws so far."""
         return {"controls": (self.problem.N, self.problem.nu), "tick": ()}
 
-    def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
-        """Controls u, and no draw."""
-        lead = x.shape[:-1]
-        controls = repeated(u[..., None, :], (*lead, self.problem.N, u.shape[-1]))
-        return {"controls": controls, "tick": repeated(beside(controls, 0.0), lead)}
+    def initial_plan(self, x: np.ndarray, controls: np.ndarray) -> Plan:
+        """The controls, and no draw."""
+        return {"controls": controls, "tick": repeated(beside(controls, 0.0), x.shape[:-1])}
 
     @cached_property
     def basis(self) -> Basis:
@@ -160,7 +158,9 @@ class Sampling(Solver):
         """The outputs of the function as a solution."""
         plan = {"controls": found.controls, "tick": found.tick}
         own = {name: getattr(found, name) for name in ("nominal_cost", "finite", "effective")}
-        return SampledSolution(found.u, plan, found.status, found.iterations, {}, found.cost, self.problem.nx_given, **own)
+        return SampledSolution(
+            found.u, plan, as_integers(found.status), as_integers(found.iterations), {}, found.cost, self.problem.nx_given, **own
+        )
 
     def trajectory(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Any:
         """The states (..., N + 1, nx) that a plan predicts from the state x."""

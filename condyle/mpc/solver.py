@@ -103,8 +103,8 @@ class Solver:
         """The arrays of a plan: "states" (N + 1, nx), "controls" (N, nu), and what else is carried from call to call."""
         raise NotImplementedError
 
-    def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
-        """The arrays of a plan that stays at x with the control u."""
+    def initial_plan(self, x: np.ndarray, controls: np.ndarray) -> Plan:
+        """The arrays of a plan that stays at x (..., nx), with controls (..., N, nu)."""
         raise NotImplementedError
 
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -141,16 +141,25 @@ class Solver:
         self._one_state.kernel().compile_for(1)
 
     def start(self, x: Any, u: Any = None) -> Plan:
-        """A plan that stays at the state x (..., nx) with the control u: where a first solve starts."""
+        """A plan that stays at the state x (..., nx): where a first solve starts.
+
+        `u`: the control (..., nu) of all stages, zero by default; or with one axis more than x, the controls (..., N, nu).
+        """
         x = x if on_device((x,)) else np.asarray(x, dtype=float)
+        N, nu = self.problem.N, self.problem.nu
         if tuple(x.shape[-1:]) != (self.problem.nx_given,):
             raise ShapeError(f"start: x has shape {tuple(x.shape)}, expected (..., {self.problem.nx_given})")
-        u = beside(x, np.zeros(self.problem.nu) if u is None else u)
-        if tuple(u.shape[-1:]) != (self.problem.nu,):
-            raise ShapeError(f"start: u has shape {tuple(u.shape)}, expected (..., {self.problem.nu})")
-        lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
-        x, u = repeated(beside(u, x), (*lead, x.shape[-1])), repeated(u, (*lead, u.shape[-1]))
-        return self.initial_plan(x if self.problem.repeats is None else joined([x, u], -1), u)
+        u = beside(x, np.zeros(nu) if u is None else u)
+        lead, staged = tuple(x.shape[:-1]), u.ndim > x.ndim
+        wanted = (*lead, N, nu) if staged else (*lead, nu)
+        if u.ndim < 1 or tuple(u.shape) != wanted[-u.ndim :]:
+            raise ShapeError(
+                f"start: u has shape {tuple(u.shape)}; for x of shape {tuple(x.shape)} it is one control, ({nu},), "
+                f"one for each x, {(*lead, nu)}, or those of all stages, {(*lead, N, nu)}"
+            )
+        controls = u if staged else repeated(repeated(u, (*lead, nu))[..., None, :], (*lead, N, nu))
+        x = repeated(beside(u, x), x.shape)
+        return self.initial_plan(x if self.problem.repeats is None else joined([x, controls[..., 0, :]], -1), controls)
 
     def __call__(self, x: Any, plan: Mapping[str, Any] | None = None, **data: Any) -> Solution:
         """Solve from the state x and the last plan, `start(x)` by default; `data`: of the problem, what is not the default."""
@@ -177,8 +186,8 @@ class Solver:
         return Solution(
             found.u,
             {name: getattr(found, name) for name in self.plan_shapes},
-            found.status,
-            found.iterations,
+            as_integers(found.status),
+            as_integers(found.iterations),
             {name: getattr(found, name) for name in RESIDUALS if hasattr(found, name)},
             found.cost,
             self.problem.nx_given,
@@ -267,6 +276,14 @@ class Solver:
 
     def __repr__(self) -> str:
         return f"<{self.name} of {self.problem!r}>"
+
+
+def as_integers(numbers: Any) -> Any:
+    """Numbers as integers; traced ones, and those on a GPU, as they are."""
+    if any_traced((numbers,)) or on_device((numbers,)):
+        return numbers
+    found = np.asarray(numbers).astype(int)
+    return found if found.ndim else int(found)
 
 
 # ---- inside of a trace

@@ -13,7 +13,7 @@ from condyle.mpc.barrier import Sides
 from condyle.mpc.interior_point import first_factors, solve_qp
 from condyle.mpc.kkt import costates, program_stationarity, residuals
 from condyle.mpc.linearization import quadratic_program
-from condyle.mpc.merit import line_search, slack_costs_predicted
+from condyle.mpc.merit import line_search, plan_cost, slack_costs_predicted
 from condyle.mpc.phases import Packing
 from condyle.mpc.problem import Problem
 from condyle.mpc.program import QP, QPSolution
@@ -50,12 +50,12 @@ class Shooting(Solver):
         shapes |= {"duals": (N, self.sides.size)} if self.sides.count else {}
         return shapes | ({"duals_end": (self.sides_end.size,)} if self.sides_end.count else {})
 
-    def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
-        """States at x, controls u, slacks and multipliers one."""
+    def initial_plan(self, x: np.ndarray, controls: np.ndarray) -> Plan:
+        """States at x, slacks and multipliers one."""
         lead, N = x.shape[:-1], self.problem.N
         plan = {
             "states": repeated(x[..., None, :], (*lead, N + 1, x.shape[-1])),
-            "controls": repeated(u[..., None, :], (*lead, N, u.shape[-1])),
+            "controls": controls,
         }
         if self.sides.count:
             plan["duals"] = repeated(beside(x, self.sides.start()), (*lead, N, self.sides.size))
@@ -122,7 +122,7 @@ class RealTimeIteration(Shooting):
         qp = quadratic_program(self.problem, values, xs, us)
         start = self.problem.states.difference(xs[0], x0)
         found = self.solved(qp, start, plan)
-        return keep_if_failed(x0, self.results(qp, start, xs, us, found), plan)
+        return keep_if_failed(x0, self.results(qp, start, xs, us, found, values), plan)
 
     @cached_property
     def phases(self) -> tuple[Function, Function]:
@@ -167,12 +167,12 @@ class RealTimeIteration(Shooting):
         moved = self.problem.states.difference(tables["states"][0], x0)
         dz, d_end = correction(qp, at, moved, found)
         found = replace(found, z=map_rows(lambda a, b: a + b, found.z, dz), end=found.end + d_end)
-        return keep_if_failed(x0, self.results(at, start, tables["states"], tables["controls"], found), plan)
+        return keep_if_failed(x0, self.results(at, start, tables["states"], tables["controls"], found, values), plan)
 
-    def results(self, qp: QP, start: Any, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
+    def results(self, qp: QP, start: Any, xs: Table, us: Table, found: QPSolution, values: dict[str, Any]) -> dict[str, Any]:
         """The outputs of an iteration."""
-        here = residuals(qp, start, found.duals, found.duals_end)
-        return self.step_results(xs, us, found) | {"cost": found.cost, **here}
+        here, new = residuals(qp, start, found.duals, found.duals_end), self.step_results(xs, us, found)
+        return new | {"cost": plan_cost(self.problem, values, new["states"], new["controls"]), **here}
 
     def step_results(self, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
         """Those that are there after the quadratic program: its own residuals, and not those of the problem."""
@@ -225,7 +225,7 @@ class SQP(Shooting):
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """Iterations until the residuals are small."""
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
-        begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3}
+        begin = {"plan": arrays, "iterations": 0.0, "worst": 1e30, "nu": 1e-3}
         begin["qp_tolerance"] = self.qp_tolerance
         begin |= dict.fromkeys((*RESIDUALS, *LAST), 0.0)
 
@@ -237,7 +237,8 @@ class SQP(Shooting):
             **state["plan"],
             "u": state["plan"]["controls"][0],
             "status": where(done(state), CONVERGED, STOPPED),
-            **{name: state[name] for name in ("iterations", "cost", *RESIDUALS, *LAST)},
+            "cost": plan_cost(self.problem, values, state["plan"]["states"], state["plan"]["controls"]),
+            **{name: state[name] for name in ("iterations", *RESIDUALS, *LAST)},
         }
         return keep_if_failed(x0, found, plan)
 
@@ -257,7 +258,8 @@ class SQP(Shooting):
         here = QPSolution(*zero, duals, duals_end, 0.0, 0.0, 0.0, 0.0, 0.0)
         dz, d_end = correction(quadratic_program(problem, values, xs, us), at, start, here)
         states, controls = self.moved(xs, us, replace(here, z=dz, end=d_end))
-        return keep_if_failed(x0, found | {"states": states, "controls": controls, "u": controls[0]}, plan)
+        cost = plan_cost(problem, values, states, controls)
+        return keep_if_failed(x0, found | {"states": states, "controls": controls, "u": controls[0], "cost": cost}, plan)
 
     def _iteration(self, x0: Any, state: Any, values: dict[str, Any]) -> Any:
         plan, problem = state["plan"], self.problem
@@ -278,12 +280,11 @@ class SQP(Shooting):
         relative = {name: 1.0 / qp.scale[0] for name in ("stationarity", "complementarity")}
         worst = np.max(array([relative.get(name, 1.0) * value for name, value in here.items()]))
         alpha: Any = 1.0
-        cost: Any = found.cost
         nu = state["nu"]
         if self.lengths > 1:
             step = found.z, found.end
             predicted = found.cost + slack_costs_predicted(qp, *step)
-            alpha, cost, weight = line_search(problem, values, x0, (xs, us), step, predicted, nu, self.lengths)
+            alpha, weight = line_search(problem, values, x0, (xs, us), step, predicted, nu, self.lengths)
             nu = where(self.lost(found), nu, weight)
         # what programs leave within their own tolerances may be more than residuals may be: of feasible plans, which stay
         stalls = (worst > STALLS * state["worst"]) & (here["dynamics"] <= self.tolerance)
@@ -295,7 +296,6 @@ class SQP(Shooting):
         return {
             "plan": {"states": states, "controls": controls, **kept},
             "iterations": state["iterations"] + 1.0,
-            "cost": cost,
             "worst": worst,
             "nu": nu,
             "qp_tolerance": where(stalls, np.maximum(tighter, least), self.qp_tolerance),

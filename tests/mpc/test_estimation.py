@@ -7,6 +7,8 @@ import pytest
 
 import condyle as cd
 from condyle.errors import ControlError, ShapeError
+from condyle.robot.description import Description
+from condyle.robot.parts import body, link
 
 A = np.array([[1.0, 0.1, 0.0], [-0.2, 0.9, 0.1], [0.0, 0.0, 0.95]])
 B = np.array([[0.0], [0.1], [0.02]])
@@ -232,3 +234,32 @@ def test_wrong_shapes_are_refused(linear):
         linear.start(np.zeros(2))
     with pytest.raises(ShapeError, match=r"y has shape \(3,\), expected \(..., 2\)"):
         linear(np.zeros(3), linear.start(START))
+
+
+@pytest.mark.parametrize("given", ["simulation", "loop", "loop without references", "free body"])
+def test_simulations_and_loops_are_dynamics(given):
+    """Their inputs are torques and references, or there are none; quaternions are estimated."""
+    world = cd.Simulation(cd.load("pendulum"), dt=0.02, ground=None)
+    options = {"measure": lambda x: x[:1], "process": {"v": 1e-3}}
+    if given == "simulation":
+        dynamics, step, inputs = world, world.step, 1
+    elif given == "loop":
+        dynamics = cd.Loop(world, lambda x, target: 20.0 * (target - x.q) - 2.0 * x.v, target=1)
+        step, inputs = lambda x, u: dynamics.step(x, {"target": u}), 1
+    elif given == "loop without references":
+        dynamics = cd.Loop(world, lambda x: -20.0 * x.q - 2.0 * x.v)
+        step, inputs = lambda x, u: dynamics.step(x, {}), 0
+    else:
+        stick = Description("stick", (link("stick", body(1.0, com=(0.0, 0.0, 0.0), moments=(0.02, 0.03, 0.01))),), ())
+        dynamics, inputs = cd.Simulation(cd.load(stick, base="free"), dt=0.02, ground=None), 0
+        step, options["measure"] = lambda x, u: dynamics.step(x), lambda x: x[:7]
+    estimator = cd.mpc.mhe(dynamics, N=6, measurement=1e-3, prior=1.0, steps=4, **options)
+    x, first = dynamics.state(), dynamics.state()
+    x[-6 if given == "free body" else 0 :] += 0.4 * np.arange(1, 7) if given == "free body" else 0.0
+    x[0] += 0.3
+    memory, u = estimator.start(first), None
+    for k in range(60):
+        found = estimator(options["measure"](x), memory, u)
+        memory, u = found.memory, np.array([np.sin(0.1 * k)])[:inputs]
+        error, x = np.abs(found.x - x).max(), step(x, u)
+    assert found.ok and error < 1e-5

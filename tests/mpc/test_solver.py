@@ -284,3 +284,42 @@ def test_wrong_calls_are_explained(solver, plan):
         problem = cd.ocp(lambda x, u: x[:2], dt=0.1, N=3, x=PARTS, u=1, residual=lambda x, u: x)
         problem.rti()(np.zeros(4), problem.rti().start(np.zeros(4)))
     assert cart_pole(UPRIGHT, np.zeros(1)).shape == (4,)
+
+
+def test_the_cost_is_that_of_the_plan():
+    """Costs of stages and slacks at the new plan, with its derivatives; status and iterations are whole numbers."""
+    problem = bounded()
+    data = {"reference": np.tile([0.2, 0.0, 0.0, 0.0], (6, 1))}
+    for solver in (problem.rti(qp_iterations=3), problem.sqp(iterations=2, line_search=1), problem.sqp()):
+        found = solver(X, **data)
+        e = np.concatenate([found.states[:-1] - data["reference"][:-1], found.controls], axis=1)
+        stages = 0.5 * np.sum(e**2 * problem.data["weights"].default)
+        end = 0.5 * np.sum((found.states[-1] - data["reference"][-1]) ** 2 * problem.data["terminal_weights"].default)
+        over = [np.maximum(np.abs(found.states[1:, k]) - b, 0.0) for k, b in ((2, 0.3), (3, 2.0))]
+        slacks = np.sum(25.0 * over[0] ** 2) + np.sum(over[1] + 10.0 * over[1] ** 2)
+        assert found.cost == pytest.approx(stages + end + slacks, rel=1e-12)
+        assert type(found.status) is int and type(found.iterations) is int
+        batch = solver(np.stack([X, X]), **data)
+        assert batch.status.dtype == batch.iterations.dtype == int
+    gradient = problem.sqp(tolerance=1e-10).function.jacobian("cost", "x0")
+    at = [X, *[found.plan[name] for name in solver.plan_shapes]]
+    d = 1e-4 * np.eye(4)[1]
+    fine = problem.sqp(tolerance=1e-10)
+    np.testing.assert_allclose(
+        np.ravel(gradient(*at, **{"reference": data["reference"]}))[1],
+        (fine(X + d, **data).cost - fine(X - d, **data).cost) / 2e-4,
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("make", ["rti", "sqp", "ilqr", "mppi"])
+def test_a_plan_starts_with_the_controls_of_all_stages(make):
+    """One control for all stages, or all of them; of one problem or a batch, and never a batch by accident."""
+    solver, U = getattr(cd.ocp(step, **WITH), make)(), np.array([[1.0], [2.0], [3.0]])
+    assert np.array_equal(solver.start(np.zeros(2), u=U)["controls"], U)
+    assert np.array_equal(solver.start(np.zeros(2), u=[2.0])["controls"], np.full((3, 1), 2.0))
+    assert np.array_equal(solver.start(np.zeros((4, 2)), u=np.ones((4, 1)))["controls"], np.ones((4, 3, 1)))
+    assert np.array_equal(solver.start(np.zeros((4, 2)), u=np.tile(U, (4, 1, 1)))["controls"], np.tile(U, (4, 1, 1)))
+    for wrong in (np.zeros((5, 1)), np.zeros(2), np.zeros((4, 3, 1))):
+        with pytest.raises(ShapeError, match="those of all stages"):
+            solver.start(np.zeros(2), u=wrong)

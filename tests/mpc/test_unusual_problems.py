@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
+from condyle.errors import ControlError
 
 X = np.array([1.0, 0.5])
 SQUARES = {"residual": lambda x, u: np.concatenate([x, u]), "weights": [1.0, 1.0, 0.1]}
@@ -138,3 +139,34 @@ def test_random_programs_meet_the_optimality_conditions(family, seed, magnitude)
     for _ in range(10):
         other = np.clip(u + rng.normal(0.0, 0.1, N), -BOUNDED, BOUNDED)
         assert cost(other) >= cost(u) - 1e-7
+
+
+@pytest.mark.parametrize("method", ["rti", "sqp"])
+@pytest.mark.parametrize("l1", [0.0, 300.0])
+def test_bounds_of_the_end_alone_may_be_soft(method, l1):
+    """An equality with a squared slack is a cost of the end; with a linear one it is met if its weight is enough."""
+    given = {
+        "N": 10, "x": {"p": 1, "v": 1}, "u": {"a": 1}, "residual": lambda x, u: u, "bounds": {"a": 8.0},
+        "terminal_residual": lambda x: cd.array([x[0] - 1.0, x[1]]),
+    }  # fmt: skip
+
+    def step(x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]])
+
+    soft = cd.ocp(
+        step, **given, terminal_weights=[0.0, 7.0], terminal_bounds={"p": (1.0, 1.0)}, soft={"p": (l1, 5.0) if l1 else 5.0}
+    )
+    hard = cd.ocp(step, **given, terminal_weights=[0.0, 7.0], terminal_bounds={"p": (1.0, 1.0)}).sqp(tolerance=1e-9)
+    cost = cd.ocp(step, **given, terminal_weights=[5.0, 7.0]).sqp(tolerance=1e-9)
+    solver = getattr(soft, method)(qp_tolerance=1e-8, qp_iterations=50)
+    found = solver(np.zeros(2))
+    assert found.status == 0
+    np.testing.assert_allclose(found.controls, (hard if l1 else cost)(np.zeros(2)).controls, atol=1e-4)
+    # inequalities and functions of the end, with the weights of their own
+    over = cd.ocp(
+        step, **given, terminal_weights=[0.0, 7.0], terminal_constraints=lambda x: {"reach": x[0]},
+        terminal_bounds={"reach": (1.0, None)}, soft={"reach": (l1, 5.0) if l1 else 5.0},
+    )  # fmt: skip
+    np.testing.assert_allclose(over.sqp(tolerance=1e-9)(np.zeros(2)).controls, found.controls, atol=1e-4)
+    with pytest.raises(ControlError, match="no bounds on 'q'; bounded are a, p"):
+        cd.ocp(step, **given, terminal_bounds={"p": 1.0}, soft={"q": 1.0})
