@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from condyle.atomic_write import write_bytes
 from condyle.commands import completion, options
-from condyle.commands.app import INTERRUPTED, command
+from condyle.commands.app import FAILED, INTERRUPTED, command
 from condyle.commands.hints import shell_command
 from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, ControlError
@@ -114,6 +114,12 @@ def fly(
             typer.echo("condyle: interrupted" + (f"; {out} has what was flown" if out else ""), err=True)
             raise typer.Exit(INTERRUPTED)
     report(facts(flown, page, realtime), as_json, show)
+    lost = {each.flight.model: each.diverged for each in flown if each.diverged}
+    for name, how in lost.items():
+        advice = "try another controller, less wind, or a scenario that asks for less"
+        typer.echo(f"condyle: {flights[0].airframe.name}, {name}: the flight diverged: {how}; {advice}", err=True)
+    if lost:
+        raise typer.Exit(FAILED)
 
 
 def _check_files(out: Path | None, page: Path | None, force: bool) -> None:
@@ -142,6 +148,7 @@ def facts(flown: list[Flown], page: Path | None, realtime: bool) -> dict[str, An
         "models": {
             each.flight.model: {
                 **each.results(),
+                "diverged": each.diverged or None,
                 "file": None if each.run.path is None else str(each.run.path),
                 "sha256": each.run.hash,
                 "real_time_factor": each.run.seconds / each.pace.wall,

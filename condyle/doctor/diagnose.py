@@ -164,7 +164,7 @@ class _Linter:
                 extra += more
             if not xacro and any(child.tag.startswith("xacro:") for child in root.walk()):
                 what, todo = "the file has xacro elements, and is not called .xacro", "Name it .xacro, or use the expanded file."
-                extra += (Finding(ERROR, "xacro", root.where, what, todo, fix="expands it"),)
+                extra += (Finding(WARNING, "xacro", root.where, what, todo, fix="expands it"),)
                 xacro = True
             if xacro:
                 root = expand_xacro(text, str(self.path), self.places, self.xacro_args)
@@ -202,8 +202,10 @@ class _Linter:
         found = [fixed for finding in report.findings if (fixed := fixes.of(finding)) is not None]
         found += islice(advice(document, fixes, report.findings), MAX_FINDINGS)
         found = _counted(_spelling_first(found, source))
+        if refused and all(finding.severity != ERROR for finding in found):
+            found += [finding for finding in report.findings if finding.severity == ERROR]
         if not refused:
-            found += constraint_findings(_with_names(description), str(self.path))
+            found += builder_findings(_with_names(description), str(self.path))
             self.summary = summary(description)
             found += _fixed_base(root, description)
         return [replace(finding, advice=_advice(finding)) for finding in found]
@@ -248,24 +250,24 @@ class _Linter:
             severity = HINT if note.what.startswith((IGNORED, NOT_SIMULATED)) else WARNING
             found.append(_finding(f"{note.where}: {note.what}" if note.where else note.what, severity))
         if not report.problems:
-            found += constraint_findings(description, str(self.path))
+            found += builder_findings(description, str(self.path))
         refused = any(finding.severity == ERROR for finding in found)
         return Diagnosis(self.path, "MJCF", _sorted(found), None if refused else summary(description))
 
 
-def constraint_findings(description: Description, file: str) -> list[Finding]:
-    """What is said when mimic joints are coupled and loops are closed, as the loader does: errors, and gaps that remain."""
+def builder_findings(description: Description, file: str) -> list[Finding]:
+    """What is said when the model is built, mimic joints are coupled and loops closed, as the loader does: errors, and gaps."""
     from condyle.constraints.builders import from_description
     from condyle.robot.build import build
     from condyle.robot.check import checked
 
-    if not description.loops and not any(joint.mimic for joint in description.joints):
-        return []
+    constrained = bool(description.loops) or any(joint.mimic for joint in description.joints)
     try:
-        found = from_description(build(checked(description)))
+        model = build(checked(description))
+        found = from_description(model) if constrained else None
     except RobotError as error:
         return [_finding(f"{file}:1: {problem}", ERROR) for problem in error.problems]
-    gaps = [constraint for constraint in found.constraints if getattr(constraint, "misfit", 0.0) > GAP]
+    gaps = [constraint for constraint in (found.constraints if found else ()) if getattr(constraint, "misfit", 0.0) > GAP]
     return [_finding(f"{file}:1: {constraint.summary()}", WARNING) for constraint in gaps]
 
 

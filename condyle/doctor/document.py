@@ -49,8 +49,8 @@ class Document:
     @cached_property
     def names(self) -> dict[str, list[str]]:
         """ "link" and "joint" -> their names, each once."""
-        found = {tag: (part.attributes.get("name", "").strip() for part in getattr(self, f"{tag}s")) for tag in ("link", "joint")}
-        return {tag: list(dict.fromkeys(filter(None, names))) for tag, names in found.items()}
+        found = {tag: (part.attributes.get("name", "") for part in getattr(self, f"{tag}s")) for tag in ("link", "joint")}
+        return {tag: list(dict.fromkeys(filter(str.strip, names))) for tag, names in found.items()}
 
     @cached_property
     def parents(self) -> dict[int, Element]:
@@ -61,7 +61,7 @@ class Document:
     def specs(self) -> dict[int, LinkSpec]:
         """id(<link>) -> what the loader read of it."""
         read = [child for child in self.root.children if child.tag == "link"]
-        return {id(element): spec for element, spec in zip(read, self.description.links, strict=True)}
+        return {id(element): spec for element, spec in zip(read, self.description.links, strict=False)}  # a world may be added
 
     @cached_property
     def reach(self) -> float:

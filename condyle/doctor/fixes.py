@@ -384,6 +384,8 @@ class Fixes:
         if inertia is None or read is None or admissible(read[1]):
             return replace(finding, advice=advice)
         better, how = nearest_body(read[1])
+        if not np.all(np.isfinite(better)):
+            return replace(finding, advice=advice)
         edits = self._moments(inertia, read[1], better)
         after = ", ".join(f"{m:.4g}" for m in np.linalg.eigvalsh(better))
         return _fixed(finding, advice, f"{how}: principal moments {after}", edits, where=inertia.where)

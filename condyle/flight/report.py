@@ -25,6 +25,7 @@ DENSITY = 1.225  # kg/m^3
 SETTLED = 1.0  # s at the end, of the error that stays
 TOUCHING = 1e-3  # of the weight: a force of the ground that counts as contact
 OVERTURNED, UPRIGHT = 45.0, 5.0  # degrees
+LOST_TILT, LOST_ERROR = 90.0, 5.0  # degrees, m: beyond these nothing is flown any more
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,21 @@ class Flown:
         return np.zeros((self.run.steps, 0)) if found is None else np.asarray(found)
 
     # ---- results
+
+    @property
+    def diverged(self) -> str:
+        """When and how the vehicle was lost, in half a sentence; "" where it was not."""
+        bad = ~np.isfinite(self.state).all(axis=1)
+        ways = {
+            "is not finite": bad,
+            "is upside down": self.tilt > LOST_TILT,
+            f"is {LOST_ERROR:g} m from its path": self.error > LOST_ERROR,
+        }
+        first = {how: int(np.argmax(lost)) for how, lost in ways.items() if lost.any()}
+        if not first:
+            return ""
+        how = min(first, key=lambda name: first[name])
+        return f"it {how} after {self.t[first[how]]:.3g} s"
 
     def results(self) -> dict[str, Any]:
         """The numbers of the flight, SI units unless their names say otherwise; a number that it does not have is None."""

@@ -20,6 +20,7 @@ from condyle.errors import ControlError
 from condyle.flight.air import Air
 from condyle.flight.airframe import Airframe, airframe
 from condyle.flight.estimation import StateNoise
+from condyle.flight.flyable import require_flyable
 from condyle.flight.geometric import Geometric
 from condyle.flight.indi import Indi
 from condyle.flight.nmpc import Nmpc
@@ -133,6 +134,7 @@ class Flight:
             if not np.all(np.isfinite(given)) or (what != "wind" and np.any(np.asarray(given) < 0.0)):
                 rule = "finite" if what == "wind" else "finite and not negative"
                 raise ControlError(f"{what} must be {rule}, got {given!r:.40}")
+        require_flyable(self.airframe)
         if round(self.duration / CONTROL_DT) < 1:
             raise ControlError(f"a flight has at least {CONTROL_DT} s, got {self.duration:g}")
         if self.thrust_factor is not None and len(self.thrust_factor) != self.airframe.n:

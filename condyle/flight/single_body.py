@@ -42,7 +42,8 @@ class SingleBody:
     """The numbers of the model, SI units, body axes from the centre of mass; `single_body` makes one of an airframe.
 
     `directions` (n, 3): of the thrusts at zero angles; `axes` (n, 3): about which they tilt; `gimbal` (n,): which angle tilts
-    each rotor, -1 for none. `thrust` (n, 2) and `angle` (n_g, 2): limits. `lags` (n,): of thrusts, zero for none.
+    each rotor, -1 for none. `thrust` (n, 2) and `angle` (n_g, 2): limits. `lags` (n,): of thrusts, zero for none. Published
+    records are those of steps that leave the quaternion's length as it is, by default; `unit_quaternion` makes it one.
     """
 
     mass: float
@@ -60,6 +61,7 @@ class SingleBody:
     gravity: float
     gimbals: tuple[str, ...]
     model: Model | None = None
+    unit_quaternion: bool = False  # whether a step ends with a quaternion of length one
 
     @property
     def n(self) -> int:
@@ -170,7 +172,7 @@ class SingleBody:
         return np.concatenate(parts)
 
     def step(self, x: Array, u: Array, p: Mapping[str, Any] | None = None, dt: Any = DT) -> Array:
-        """The state after `dt` by the classical Runge-Kutta method, its quaternion of length one."""
+        """The state after `dt` by the classical Runge-Kutta method, its quaternion of length one with `unit_quaternion`."""
         rate = total = self.derivative(x, u, p) * 0.0
         at = x
         for ahead, weight in INTEGRATORS["rk4"]:
@@ -178,6 +180,8 @@ class SingleBody:
             total = total + rate * weight
             at = x + rate * (ahead * dt)
         x1 = x + total * dt
+        if not self.unit_quaternion:
+            return x1
         q = x1[6:10]
         return np.concatenate([x1[:6], q * (1.0 / np.sqrt(q @ q)), x1[10:]])
 

@@ -44,6 +44,9 @@ def apply_rules(description: Description, report: Report) -> None:
     """Report all that is wrong in a description, however it was made."""
     for joint in description.joints:
         _joint(joint, report)
+    if description.timestep is not None and not description.timestep > 0.0:
+        what = f"the time step of the file is {description.timestep:g} s"
+        report.problem(description.source, what, "it must be above zero; without one it is 0.002 s")
     finite = _numbers(description, report)
     order = structure(description, report)
     if finite and order:
@@ -308,6 +311,9 @@ def _body(link: LinkSpec, body: Inertia, report: Report) -> None:
         if np.any(body.I) and body.mass == 0.0:
             report.kept(link.where, f"{who}: an inertia without mass", "no-mass", owner=link.name)
         return
+    if not np.all(np.isfinite(body.I_com)):
+        report.problem(link.where, f"{who}: its moments about the centre of mass are beyond all numbers", "check their units")
+        return
     a, b, c = np.linalg.eigvalsh(body.I_com)
     largest = max(abs(a), abs(c))
     a, b, c = (0.0 if abs(moment) <= ROUNDING * largest else float(moment) for moment in (a, b, c))
@@ -343,7 +349,7 @@ def _moved(description: Description, order: list[str], report: Report) -> None:
         if joint.kind == "fixed" or joint.mimic is not None or joint.name not in inertia:
             continue
         total = inertia[joint.name]
-        total += sum(scale**2 * inertia.get(name, 0.0) for name, scale in followers.get(joint.name, []))
+        total += sum(scale * scale * inertia.get(name, 0.0) for name, scale in followers.get(joint.name, []))
         who = f"joint {quoted(joint.name)}"
         if total < 0.0:
             what = f"{who}: the links it moves have the negative inertia {total:.4g}"

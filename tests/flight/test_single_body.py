@@ -68,7 +68,9 @@ def test_a_step_is_the_classical_method_and_a_lag_a_lag(body: SingleBody) -> Non
         end = body.simulate(end, u)
     lag = 0.3 * (1.0 - np.exp(-0.1 / F.SERVO_LAG))
     assert np.abs(end[13:] - lag).max() < 1e-9  # h^4 of the method
-    assert abs(np.linalg.norm(end[6:10]) - 1.0) < 1e-15
+    assert abs(np.linalg.norm(end[6:10]) - 1.0) < 1e-9
+    unit = replace(body, unit_quaternion=True).simulate(end, u)
+    assert abs(np.linalg.norm(unit[6:10]) - 1.0) < 1e-15
     # each gimbal about its own arm: opposite forces along x, which turn it about z
     assert abs(end[3]) < 1e-5 and end[12] < -0.01
     batch = body.simulate(np.stack([x, end]), u)
