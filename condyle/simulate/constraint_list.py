@@ -157,9 +157,11 @@ class ListPart:
         limits = [s.inverse_step_limit(step) for s, step in zip(self.scaled, self.steps, strict=True)]
         return state, largest_of_all(limits) if limits else 0.0
 
-    def moved(self, state: Any, a: Any, live: Any) -> Any:
-        """The state after the last step, of length a."""
-        return [s.moved(step, a) for s, step in zip(self.scaled, self.steps, strict=True)]
+    def moved(self, state: Any, a: Any, live: Any) -> tuple[Any, Any]:
+        """(state, largest squared distance of the products from kappa) after the last step, of length a."""
+        state = [s.moved(step, a) for s, step in zip(self.scaled, self.steps, strict=True)]
+        distances = [b.law.distance(iterate) for b, iterate in zip(self.constraints, state, strict=True)]
+        return state, largest_of_all(distances) if distances else 0.0
 
     def newton(self, state: Any, change: Array, r: Array, H: Array, live: Any) -> Any:
         """One step on the unscaled equations: impulses taken from r, stiffness added to H."""

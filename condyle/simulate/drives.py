@@ -108,6 +108,10 @@ class Drive:
         """The iterate as it is."""
         return iterate
 
+    def distance(self, iterate: dict[str, Any]) -> Any:
+        """Zero: there are no products."""
+        return 0.0
+
     def slack_decrease(self, dy: Array) -> Any:
         """Zero."""
         return 0.0

@@ -130,6 +130,12 @@ class Cone:
         scaled = {"y": iterate["y"] * scale, "dety": iterate["dety"] * (scale * scale), "yz": iterate["yz"] * scale}
         return iterate | scaled | {"s": where(full, iterate["s"], rest)}
 
+    def distance(self, iterate: Iterate) -> Any:
+        """The largest squared distance of the products of an iterate from kappa, relative to it."""
+        trace, bound = 0.5 * iterate["yz"] * self.per - 1.0, iterate["s"] * iterate["w"] * self.per - 1.0
+        product = 0.25 * (iterate["dety"] * self.per) * (iterate["detz"] * self.per)
+        return largest([trace * trace, abs(1.0 - product), bound * bound])
+
     def slack_decrease(self, dy: Array) -> Any:
         """The change of -s with y."""
         return dy[0]
@@ -204,10 +210,7 @@ class ScaledCone:
         self.l = vector(l0, np.where(known, l1, 0.0), np.where(known, l2, 0.0))
         self.residual = residual
         self.energy = yz + s * w  # `degree` kappa at the solution
-        # squared distances from the central path
-        trace, product = 0.5 * yz * law.per - 1.0, 0.5 * a * law.per
-        bound = s * w * law.per - 1.0
-        self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
+        self.error = law.distance({"dety": dety, "detz": detz, "yz": yz, "s": s, "w": w})
 
     def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse at constant velocity, towards the smoothing k.
@@ -395,6 +398,12 @@ class Polytope:
         scale = where(full, (1.0 - iterate["s"]) / total, 1.0)
         return iterate | {"y": iterate["y"] * scale, "s": where(full, iterate["s"], 1.0 - total)}
 
+    def distance(self, iterate: Iterate) -> Any:
+        """The largest squared distance of the products of an iterate from kappa, relative to it."""
+        pairs = zip((*iterate["y"], iterate["s"]), (*iterate["z"], iterate["w"]), strict=True)
+        off = [a * b * self.per - 1.0 for a, b in pairs]
+        return largest([x * x for x in off])
+
     def slack_decrease(self, dy: Array) -> Any:
         """The change of -s with y."""
         return sum(dy[1:], dy[0])
@@ -433,15 +442,16 @@ class ScaledPolytope:
             self.Q_inverse = _inverse_with_bound(self.y * self.per_z, self.s * self.per_w)
         self.residual = residual
         self.energy = self.y @ self.z + self.s * self.w  # `degree` kappa at the solution
-        off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
-        self.error = largest([x * x for x in off])
+        self.error = law.distance(iterate)
 
     def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse at constant velocity, towards the smoothing k; arguments as for a cone."""
         to_z, to_w = k * self.per_y - self.z, k * self.per_s - self.w
         if ahead is not None:
-            to_z = to_z - np.minimum(np.maximum(ahead["y"] * ahead["z"], -most), most) * (self.per_y * go)
-            to_w = to_w - np.minimum(np.maximum(ahead["s"] * ahead["w"], -most), most) * (self.per_s * go)
+            # half of kappa is left: at a target of zero the products would never come near kappa
+            top = most - 0.5 * self.law.kappa
+            to_z = to_z - np.minimum(np.maximum(ahead["y"] * ahead["z"], -most), top) * (self.per_y * go)
+            to_w = to_w - np.minimum(np.maximum(ahead["s"] * ahead["w"], -most), top) * (self.per_s * go)
         self.to_w, self.closing = to_w, self.residual * go
         self.rho = to_z - self.closing - to_w
         return self.law.E @ (self.Q_inverse @ self.rho)

@@ -4,6 +4,13 @@
 
 Newton's matrix  M + sum J^T Sigma J  has the pattern of the tree, because J_i depends only on the joints that move contact i, so
 many contacts on few joints, limits and dry friction cost little. A converged lane keeps its state.
+
+The iteration ends where the linear equations hold and the products of limits and dry friction, y z and s w, are kappa (1 + e)
+with e^2 <= `tolerance`. This is the solution for slightly other kappas. For two such solutions the equations, z - w = E u, give
+
+    dv^T M dv = sum (dz dy + dw ds) <= sum kappa (sqrt(1 + e) - 1)^2,     about  sum kappa e^2 / 4
+
+so the error before the last Newton step is a small part of the energy of the smoothing, whatever the state.
 """
 
 from __future__ import annotations
@@ -283,9 +290,14 @@ def _solve(
             dv = factor.solve(right)
             states, reach = _step(parts, states, dv, live)
             a = np.minimum(parameters.boundary_fraction * (1.0 / np.maximum(reach, 1e-3)), 1.0)
-            error = where(a < stalled, np.nan, largest([error, 1.0 - a * go]))
-            states = [part.moved(s, a, live) for part, s in zip(parts, states, strict=True)]
-            return change + dv * a, states, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
+            moved = [part.moved(s, a, live) for part, s in zip(parts, states, strict=True)]
+            states = [s for s, _ in moved]
+            distance = largest([x for _, x in moved])
+            # a centering step follows, too, where a step towards kappa itself has not come nearer
+            length = where((t <= 0.0) & (distance >= error), 0.0, a)
+            # the end: near kappa before and after a full step, which leaves no residual of the linear equations
+            error = where(a < stalled, np.nan, largest([error, distance, where(a * go < 1.0, 1.0, 0.0)]))
+            return change + dv * a, states, left * (1.0 - a * go), np.where(last >= SHORT_STEP, length, 1.0), error
 
         # a NaN ends it, too: no further step makes it a number
         until = lambda state: ~(state[4] > done) | (active < 0.5)  # noqa: E731

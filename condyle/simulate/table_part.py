@@ -285,10 +285,17 @@ class TablePart:
         state, sums = self.where_touched((state, {"reach": 0.0}), touching, live, dv)
         return state, sums["reach"]
 
-    def moved(self, state: Any, a: Any, live: Any) -> Any:
-        """The state after the last step, of length a."""
-        body = lambda point, motion, total, sums: (point.scaled.moved(point.step, a), total, sums)  # noqa: E731
-        return self.where_touched(state, lambda state: self.over_rows(state, None, 0, {}, body, live)[0], live)
+    def moved(self, state: Any, a: Any, live: Any) -> tuple[Any, Any]:
+        """(state, largest squared distance of the products from kappa) after the last step, of length a."""
+
+        def body(point: Point, motion: Any, total: Array, sums: Any) -> Any:
+            scaled = point.scaled
+            iterate = scaled.moved(point.step, a)
+            return iterate, total, {"error": np.maximum(sums["error"], scaled.law.distance(iterate))}
+
+        touching = lambda carry: self.over_rows(carry[0], None, 0, carry[1], body, live)  # noqa: E731
+        state, sums = self.where_touched((state, {"error": 0.0}), touching, live)
+        return state, sums["error"]
 
     def newton(self, state: Any, change: Array, r: Array, H: Array, live: Any) -> Any:
         """The state for one step on the unscaled equations: impulses taken from r, stiffness added to H."""

@@ -12,6 +12,8 @@ import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.parts import body, link, pose
 from condyle.simulate.contacts import RECOVERY_DEPTH, limit_law
+from condyle.simulate.solver import solve
+from condyle.simulate.step import Inputs, problem
 
 CONVERGED = 1e-10  # the residual that a step must have
 COUNT = 20000
@@ -106,3 +108,91 @@ def test_mass_ratios_and_springs(ratio: float, stiffness: float) -> None:
     v = rng.normal(size=(COUNT, 2)) * 10.0 ** rng.uniform(-4.0, 1.5, (COUNT, 2))
     s.step(s.state(q, v), freeze=True, parameters={"dt": random_dt(rng, COUNT)})
     assert s.status is not None and np.max(s.status.residual) <= CONVERGED
+
+
+# -- chains of hinges at and beyond their limits
+
+
+@cache
+def chain(count: int) -> cd.Simulation:
+    """Hinges one behind the other, each within +-0.5 rad."""
+    links, joints = [link("stand")], []
+    for k in range(count):
+        links.append(link(f"link{k}", body(1.0, (0.2, 0.0, 0.0), (1e-3, 1e-2, 1e-2))))
+        parent, place = ("stand", 0.0) if k == 0 else (f"link{k - 1}", 0.4)
+        joints.append(
+            JointSpec(f"joint{k}", "revolute", parent, f"link{k}", pose((place, 0.0, 0.0)), np.array(Y), Limits(-0.5, 0.5))
+        )
+    return simulation(cd.load(Description("chain", tuple(links), tuple(joints))), 1e-3)
+
+
+def about_limits(count: int, near: float, push: float, states: int) -> tuple[np.ndarray, np.ndarray]:
+    """(state, control): every joint about `near` rad from a limit, at about 1 rad/s, with motors of about `push` N m."""
+    rng = np.random.default_rng([count, int(push), int(near * 1e7)])
+    q = rng.choice([-1.0, 1.0], (states, count)) * (0.5 + rng.normal(size=(states, count)) * near)
+    return chain(count).state(q, rng.normal(size=(states, count))), rng.normal(size=(states, count)) * push
+
+
+@pytest.mark.parametrize("count", (1, 2, 3, 5))
+def test_chains_near_their_limits(count: int) -> None:
+    s = chain(count)
+    for near in (1e-6, 5e-3, 0.3):
+        for push in (10.0, 100.0, 1000.0):
+            s.step(*about_limits(count, near, push, 5000), freeze=True)
+            assert s.status is not None and np.max(s.status.residual) <= CONVERGED, (near, push)
+
+
+def test_four_hinges_that_are_pushed_hard() -> None:
+    chain(4).step(*about_limits(4, 1e-3, 1000.0, COUNT), freeze=True)
+    status = chain(4).status
+    assert status is not None and np.max(status.residual) <= CONVERGED
+
+
+def least_energy(M: np.ndarray, p: np.ndarray, v: np.ndarray, E: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+    """The dv with  M dv = p + E y(v + dv)  by Newton's method with a line search, (states, n); E is zero inside the limits.
+
+    The gradient of the strictly convex function
+    1/2 dv^T M dv - p^T dv + sum kappa barrier*(E u / kappa),  u = v + dv,  where  E u = kappa (1/y - 1/(1 - y)).
+    """
+
+    def gradient(dv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ratio = E * (v + dv) / kappa
+        root = np.sqrt(ratio * ratio + 4.0)
+        y, rest = 2.0 / (root + 2.0 + ratio), 2.0 / (root + 2.0 - ratio)
+        slope = E * E / kappa / (1.0 / y**2 + 1.0 / rest**2)
+        return (M @ dv[..., None])[..., 0] - p - E * y, slope
+
+    dv = np.linalg.solve(M, p[..., None])[..., 0]
+    for _ in range(400):
+        g, slope = gradient(dv)
+        step = -np.linalg.solve(M + slope[..., None] * np.eye(len(p[0])), g[..., None])[..., 0]
+        # the longest of these steps after which the function still falls along it
+        length = np.ones((len(p), 1))
+        for _ in range(40):
+            far = np.sum(gradient(dv + length * step)[0] * step, axis=1, keepdims=True) > 0.0
+            length = np.where(far, 0.5 * length, length)
+        dv = dv + length * step
+        if np.max(np.abs(length * step)) <= 1e-14 * np.max(np.abs(dv)):
+            break
+    return dv
+
+
+@pytest.mark.parametrize("count", (2, 4))
+def test_a_step_that_is_ok_is_the_least_of_the_convex_function(count: int) -> None:
+    s = chain(count)
+    world = s.world
+
+    def equations(x: Any, u: Any) -> Any:
+        now = problem(world, Inputs(x[:count], x[count:], u))
+        E, kappa = zip(*[(b.law.E[0, 0] * (1.0 - b.idle), b.law.kappa) for b in now.constraints], strict=True)
+        found = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, None, world.inverse_inertia_diagonal)
+        return {"M": now.M, "p": now.p, "E": np.array(E), "kappa": np.array(kappa), "dv": found.dv, "residual": found.residual}
+
+    at = cd.function(equations, x=2 * count, u=count)
+    for near, push in ((1e-3, 1000.0), (5e-3, 100.0), (0.3, 10.0)):
+        x, u = about_limits(count, near, push, 100)
+        now = at(x, u)
+        v = x[:, count:]
+        expected = least_energy(now.M, now.p, v, now.E, now.kappa)
+        norm = [np.sqrt(np.einsum("si,sij,sj->s", e, now.M, e)) for e in (now.dv - expected, v, v + expected)]
+        assert np.max(now.residual) <= CONVERGED and np.max(norm[0] / (norm[1] + norm[2])) <= 1e-9, (near, push)
