@@ -200,7 +200,7 @@ def recorded() -> Any:
 
 
 LOOP = loop()
-# classes whose objects are no values: of one trace, of one file that is written, and errors and warnings, which have tests of their own
+# classes whose objects are no values: of one trace, of one file that is written; errors and warnings have tests of their own
 OTHERS = {"Table", "Recorder"} | {name for name in cd.__all__ if name.endswith(("Error", "Warning"))}
 
 
