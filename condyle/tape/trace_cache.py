@@ -1,7 +1,8 @@
 """Traces kept between processes, and hashes of the source that decides a trace or a kernel.
 
-A module is hashed by its bytecode, and a set of modules with everything of the package that they import, directly or not.
-Digests and imports are remembered in the object cache by path, modification time and size, so a warm start only asks for dates.
+A module is hashed by its bytecode, as the import system keeps it, and a set of modules with everything of the package that
+they import, directly or not. Digests and imports are remembered in the object cache by path, modification time and size, so a
+warm start only asks for dates.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import dis
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, cached_property, partial
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -46,7 +49,8 @@ LONG_STRING = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
 FOR_TYPES = re.compile(r"^( *)if TYPE_CHECKING:\n(?:\1 +.*\n|\n)*", re.MULTILINE)
 IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|.*)|import +(.*))$", re.MULTILINE)
 
-NOP = dis.opmap["NOP"]
+STORE_NAME = bytes([dis.opmap["STORE_NAME"]])
+SETTLED_NS = 1_000_000_000
 
 Source = tuple[str, list[str]]  # digest of a module, modules of the package that it imports
 
@@ -169,6 +173,7 @@ class Sources:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._specs: dict[str, ModuleSpec | None] = {}
         self._place = hashlib.sha256(f"sources {root}".encode()).hexdigest()
         stored = shared_cache().load(self._place)
         self._known: dict[str, Any] = {} if stored is None else json.loads(stored)  # module -> time, size, digest, imports
@@ -187,14 +192,15 @@ class Sources:
 
     def source(self, module: str) -> Source:
         """(digest, imports) of a module."""
-        path = self.path(module)
-        if path is None:
+        spec = self.spec(module)
+        if spec is None or spec.origin is None:
             raise ValueError(f"there is no module {module} in {self.root}: pass the name of a module of the package")
-        info = path.stat()
+        info = _stat(Path(spec.origin))
         known = self._known.get(module)
         if known is None or known[:2] != [info.st_mtime_ns, info.st_size]:
-            text = path.read_text(encoding="utf-8")
-            known = self._known[module] = [info.st_mtime_ns, info.st_size, _digest(text), self._imports(text)]
+            loader: Any = spec.loader
+            imports = self._imports(loader.get_source(module))
+            known = self._known[module] = [info.st_mtime_ns, info.st_size, _digest(_bytecode(spec, info.st_mtime_ns)), imports]
             self._new = True
         return known[2], known[3]
 
@@ -204,10 +210,14 @@ class Sources:
             shared_cache().store(self._place, json.dumps(self._known).encode())
             self._new = False
 
-    def path(self, module: str) -> Path | None:
-        """The file of a module; None when there is none."""
-        place = self.root.joinpath(*module.split("."))
-        return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
+    def spec(self, module: str) -> ModuleSpec | None:
+        """Where the import system finds a module, in a folder or an archive; None when there is none. Nothing is imported."""
+        if module not in self._specs:
+            package, _, _ = module.rpartition(".")
+            parent = self.spec(package) if package else None
+            places = [str(self.root)] if not package else parent.submodule_search_locations if parent is not None else None
+            self._specs[module] = PathFinder.find_spec(module, places) if places else None
+        return self._specs[module]
 
     def _imports(self, text: str) -> list[str]:
         found = set()
@@ -216,14 +226,39 @@ class Sources:
             names = [part.split()[0] for part in (listed or modules).strip("()\n ").split(",") if part.strip()]
             # a name of a package is a module of it, or something that its __init__ defines
             parts = [f"{source}.{name}" for name in names] if source else names
-            found |= {part if self.path(part) or not source else source for part in parts}
-        return sorted(name for name in found if name.partition(".")[0] == "condyle" and self.path(name))
+            # what is outside of the package is not looked for
+            found |= {part if not source or (part.startswith("condyle.") and self.spec(part)) else source for part in parts}
+        return sorted(name for name in found if name.partition(".")[0] == "condyle" and self.spec(name))
 
 
-def _digest(text: str) -> str:
-    """Sha256 of what a module does: of its bytecode, to which docstrings, comments and layout are nothing."""
+def _stat(path: Path) -> os.stat_result:
+    """Of a file, or of the archive that it is in."""
+    return path.stat() if path.exists() or path == path.parent else _stat(path.parent)
+
+
+def _bytecode(spec: ModuleSpec, modified_ns: int) -> CodeType:
+    """The code of a module, which the import system keeps beside its source."""
+    loader: Any = spec.loader
+    code: CodeType
+    # the import system compares whole seconds: bytecode written within one of them may be that of another source
+    if isinstance(spec.loader, SourceFileLoader) and not _written_after(spec.cached, modified_ns + SETTLED_NS):
+        code = loader.source_to_code(loader.get_data(loader.path), loader.path)
+    else:
+        code = loader.get_code(spec.name)
+    return code
+
+
+def _written_after(path: str | None, moment_ns: int) -> bool:
+    try:
+        return path is not None and os.stat(path).st_mtime_ns > moment_ns
+    except OSError:
+        return False
+
+
+def _digest(code: CodeType) -> str:
+    """Sha256 of what a module does: of its bytecode, to which comments, layout and the words of docstrings are nothing."""
     sha = hashlib.sha256()
-    _update(sha, compile(text, "", "exec", dont_inherit=True, optimize=2))
+    _update(sha, code)
     return sha.hexdigest()
 
 
@@ -232,12 +267,8 @@ def _update(sha: hashlib._Hash, value: Any) -> None:
     if isinstance(value, CodeType):
         counts = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
         names = (value.co_name, value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
-        # where a docstring was, an instruction is left that does nothing
-        code = value.co_code
-        if NOP in code[::2]:
-            code = b"".join([code[k : k + 2] for k in range(0, len(code), 2) if code[k] != NOP])
-        sha.update(repr((counts, names, code, value.co_exceptiontable, len(value.co_consts))).encode())
-        for part in value.co_consts:
+        sha.update(repr((counts, names, value.co_code, value.co_exceptiontable, len(value.co_consts))).encode())
+        for part in (None, *value.co_consts[1:]) if _begins_with_docstring(value) else value.co_consts:
             _update(sha, part)
     elif isinstance(value, tuple | frozenset):
         sha.update(f"{type(value).__name__} {len(value)}".encode())
@@ -245,6 +276,19 @@ def _update(sha: hashlib._Hash, value: Any) -> None:
             _update(sha, part)
     else:
         sha.update(repr(value).encode())
+
+
+def _begins_with_docstring(code: CodeType) -> bool:
+    """Whether the first constant is text that is nothing but a docstring: no instruction takes it, or it becomes `__doc__`."""
+    if not code.co_consts or not isinstance(code.co_consts[0], str):
+        return False
+    plain = code.co_code
+    for k in range(0, len(plain), 2):
+        if plain[k + 1] == 0 and plain[k] in dis.hasconst:
+            stores = plain[k + 2 : k + 3] == STORE_NAME and code.co_names[plain[k + 3]] == "__doc__"
+            if not stores:
+                return False
+    return True
 
 
 def _modules_of(values: Iterable[Any]) -> set[str]:
