@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.closed_loop.episode import COUNT, SIGNALS, TICK, Draw
-from condyle.closed_loop.plant import ACCELERATION, FORCES, Clock, Commands, Plant, PlantStep, commands, plant_step
+from condyle.closed_loop.plant import ACCELERATION, FORCES, Clock, Commands, Plant, PlantStep, commands, plant_laws, plant_step
 from condyle.closed_loop.tick import Tick, as_numbers, signals_of
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
@@ -295,6 +295,21 @@ def rollout_kernel(
         return {"x1": end["x"], "worst_residual": end["residual"], **(written or {})}
 
     return rollout
+
+
+def laws_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
+    """The traced function of the residuals of all laws in the steps of one tick, (substeps, laws); see law_residuals.py."""
+
+    def laws(**arrays: Any) -> dict[str, Any]:
+        context = call_context(loop, arrays, parameters)
+        assert context.world is not None
+        values = loop.unpacked(arrays["x"])
+        tick, state = context.at(values)
+        with tick.running():
+            given = _commanded(loop, context.world, state, {name: arrays[name] for name in loop.inputs})
+        return {"laws": plant_laws(context.world, loop.integrator, loop.substeps, values["q"], values["v"], tick.t, given)}
+
+    return laws
 
 
 def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...], differentiable: bool = False) -> Context:

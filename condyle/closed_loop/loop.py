@@ -24,7 +24,8 @@ from condyle.closed_loop.arguments import (
 from condyle.closed_loop.block import Weights
 from condyle.closed_loop.derivatives import jacobian_kernel
 from condyle.closed_loop.episode import Episode
-from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, recordable, rollout_kernel
+from condyle.closed_loop.failures import find_failures
+from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, laws_kernel, recordable, rollout_kernel
 from condyle.errors import ControlError, require_importable
 from condyle.robot.names import nearest
 from condyle.robot.parameters import Parameters
@@ -363,13 +364,14 @@ class Loop:
         count, schedule, rows = self.schedule(references, steps, every)
         shapes, values = recordable(self, names), self._values(parameters)
         function = self._function(names, schedule, values, (backend, lanes, threads))
-        arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self.tables(parameters)}
-        x1, residual, *written = function(**as_precise_as(x, arrays))
-        if count == 1 and backend == "cpu" and not on_device(arrays.values()) and x.dtype == np.float64:
+        call = {"x": x, **self._keys(x, seed, robots), **values, **self.tables(parameters)}
+        x1, residual, *written = function(**as_precise_as(x, call | rows))
+        if count == 1 and backend == "cpu" and not on_device((x, x1)) and x.dtype == np.float64:
             self._keep_fast_call(function, (names, tuple(parameters or ())) if names or parameters else None)
-        self.status = Status.of(residual)
+        held = rows_of(references_of(self.inputs, references), steps, every)[1:]
+        self.status = Status.of(residual, lambda places: find_failures(self, places, as_precise_as(x, call), *held, x1, residual))
         if not freeze:
-            self._require_ok(x, x1)
+            self._require_ok(x)
         records = {
             name: found.reshape(*x1.shape[:-1], count // every, *shapes[name]) for name, found in zip(names, written, strict=True)
         }
@@ -452,6 +454,14 @@ class Loop:
             self._functions[key] = self._compiled(kernel, shapes, on, smooth)
         return self._functions[key]
 
+    def _laws(self, parameters: tuple[str, ...]) -> Function:
+        """The residuals of all laws in the steps of one tick."""
+        key = ("laws", parameters)
+        if key not in self._functions:
+            shapes = self._shapes(dict.fromkeys(parameters)) | self.inputs
+            self._functions[key] = self._compiled(laws_kernel(self, parameters), shapes, ("cpu", None, None))
+        return self._functions[key]
+
     def _shapes(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The shapes of the inputs that every kernel has."""
         shapes: dict[str, Any] = {"x": self.nx, "seed": 2, "robot": 2}
@@ -502,7 +512,7 @@ class Loop:
             found[name] = value
         return found
 
-    def _require_ok(self, x: np.ndarray, after: np.ndarray) -> None:
+    def _require_ok(self, x: np.ndarray) -> None:
         assert self.status is not None
         if on_device((self.status.residual,)) or np.all(self.status.ok):
             return
@@ -510,10 +520,13 @@ class Loop:
         where = f" of robot {list(map(int, first))}" if first else ""
         if not np.all(np.isfinite(x[first])):
             raise ControlError(f"the state{where} is not finite; pass finite numbers, or freeze=True to leave it as it is")
-        tick = after[first][self.layout["tick"][0]][0]
-        residual = float(self.status.residual[first])
-        reason = "a value is not finite" if not np.isfinite(residual) else f"the solver ends with a residual of {residual:.1e}"
+        failure = self.status.failures[0]
+        reason = (
+            "a value is not finite"
+            if failure.law is None and not np.isfinite(failure.residual)
+            else f"the solver {failure.reason}"
+        )
         raise ControlError(
-            f"the loop{where} stops at tick {int(tick)} (t = {tick * self.dt:.6g} s): {reason}; look at gains and dt "
+            f"the loop{where} stops at tick {failure.step} (t = {failure.step * self.dt:.6g} s): {reason}; look at gains and dt "
             f"({self.dt} s), or pass freeze=True to leave such robots as they are"
         )

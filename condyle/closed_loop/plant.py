@@ -19,11 +19,12 @@ from condyle.robot.names import nearest
 from condyle.robot.spatial import Array, Motion, Pose, cross, product
 from condyle.simulate.contacts import position
 from condyle.simulate.integrate import integrate_step
+from condyle.simulate.law_residuals import law_residuals
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.step import Inputs
 from condyle.simulate.world import World
 from condyle.tape.array import array
-from condyle.tape.loop import loop
+from condyle.tape.loop import loop, scan
 
 ACCELERATION, FORCES = "acceleration", "contact_forces"
 
@@ -190,6 +191,30 @@ class PlantStep:
     contact_forces: Array
 
 
+def commanded_world(world: World, t: Any, given: Commands) -> tuple[World, Array, Array | None]:
+    """The world, the controls and the wrenches of a tick under these commands."""
+    frames = tuple(given.wrenches)
+    world = parameterized(replace(world, wrenches=frames, since=t), given.parameters)
+    six = np.array(list(given.wrenches.values()), dtype=object) if frames else None
+    # a robot without motors has one idle control
+    return world, given.u if world.nu else np.zeros(1), six
+
+
+def plant_laws(world: World, integrator: str, substeps: int, q: Array, v: Array, t: Any, given: Commands) -> Any:
+    """The residuals of all laws in each step of the physics of a tick, (substeps, laws)."""
+    world, u, six = commanded_world(world, t, given)
+
+    if substeps == 1:
+        return array([law_residuals(world, Inputs(q, v, u, t, six))])
+
+    def body(i: Any, state: Any, _: Any) -> Any:
+        x = Inputs(*state, u, t + i * world.h, six)
+        end = integrate_step(world, x, integrator)
+        return (end.q, end.v), law_residuals(world, x)
+
+    return scan(body, (q, v), count=substeps)[1]
+
+
 def plant_step(
     world: World, integrator: str, substeps: int, q: Array, v: Array, t: Any, given: Commands, differentiable: bool = False
 ) -> PlantStep:
@@ -197,13 +222,9 @@ def plant_step(
 
     `differentiable`: in a form whose tape derivatives are right.
     """
-    frames = tuple(given.wrenches)
-    world = parameterized(replace(world, wrenches=frames, since=t), given.parameters)
+    world, u, six = commanded_world(world, t, given)
     if differentiable:
         world = replace(world, coordinate_map=world.coordinate_map.differentiable())
-    six = np.array(list(given.wrenches.values()), dtype=object) if frames else None
-    # a robot without motors has one idle control
-    u = given.u if world.nu else np.zeros(1)
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
         end = integrate_step(world, Inputs(q, v, u, t, six), integrator)

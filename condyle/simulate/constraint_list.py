@@ -10,6 +10,7 @@ import numpy as np
 from condyle.robot.spatial import Array
 from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
+from condyle.tape.array import where
 from condyle.tape.limb_values import each, largest_of_all, sum_of_all, with_term
 
 
@@ -29,6 +30,7 @@ class Constraint:
     velocity_scale: float  # velocity change by gravity in one step
     idle: Any = None  # of a joint limit: 1 where its force is zero in this step, else 0
     trunk: int = 0  # coordinates, the first ones, of the whole robot, where the others are those of each limb (limbs.py)
+    label: tuple[str, int] = ("", 0)  # "contact" and the point, or "limit", "dry friction" or "drive" and the joint's coordinate
     limbs: int = 0  # the number of limbs, each of which has such a constraint; 0 for one of the whole robot
 
     def velocity(self, v: Array) -> Array:
@@ -83,9 +85,10 @@ def started(iterate: Iterate, limbs: int) -> Iterate:
 class ListPart:
     """The steps of the interior-point method for a list of constraints. `state`: the unknowns of each."""
 
-    def __init__(self, constraints: list[Constraint], v: Array) -> None:
+    def __init__(self, constraints: list[Constraint], v: Array, earlier: list[Iterate], held: Any) -> None:
         self.constraints, self.limbs = constraints, [b.limbs for b in constraints]
         self.before = [b.velocity(v) for b in constraints]
+        self.earlier, self.held = earlier, held
 
     def add_drives(self, p: Array, inverse: Array, push: Array) -> None:
         """Add the impulses that drives are expected to have, with a diagonal mass matrix."""
@@ -101,14 +104,15 @@ class ListPart:
         self.constraints = with_smoothing(self.constraints, parameters.smoothing)
         state, self.extra = [], []
         terms: dict[str, list[Any]] = {"final": [], "extra": [], "scale": []}
-        for b, u in zip(self.constraints, self.before, strict=True):
+        for b, u, earlier in zip(self.constraints, self.before, self.earlier, strict=True):
             free = u + b.velocity(push * inverse)
             reach = np.maximum(b.max_speed + largest([abs(x) for x in free]), parameters.coupling * (1.0 / np.sqrt(b.mass)))
             impulse = b.mass * parameters.impulse_factor * reach
             energy = b.law.initial_fraction(impulse) * b.law.start_impulse * reach
             extra = np.maximum(parameters.energy_fraction * energy - b.law.kappa, b.law.kappa)
             self.extra.append(extra)
-            state.append(b.law.start(impulse, b.law.kappa + extra, free, b.mass))
+            start = b.law.start(impulse, b.law.kappa + extra, free, b.mass)
+            state.append(b.law.held(start, earlier, self.held) if isinstance(b.law, Drive) else start)
             degree = float(b.law.degree)
             more = {"final": b.law.kappa * degree, "extra": extra * degree, "scale": b.mass * b.velocity_scale * b.velocity_scale}
             for name in terms:
@@ -163,6 +167,11 @@ class ListPart:
         distances = [b.law.distance(iterate) for b, iterate in zip(self.constraints, state, strict=True)]
         return state, largest_of_all(distances) if distances else 0.0
 
+    def unscaled(self, state: list[Iterate]) -> list[Iterate]:
+        """The unknowns of the unscaled equations; the set of drives is kept from here on."""
+        settled = [b.law.settled(x) if isinstance(b.law, Drive) else x for b, x in zip(self.constraints, state, strict=True)]
+        return self.varying([{"y": iterate["y"], "s": iterate["s"]} for iterate in settled])
+
     def newton(self, state: Any, change: Array, r: Array, H: Array, live: Any) -> Any:
         """One step on the unscaled equations: impulses taken from r, stiffness added to H."""
         self.inner = []
@@ -175,10 +184,50 @@ class ListPart:
             b.add_stiffness(b.law.stiffness(compliance), H)
         return state
 
-    def newton_moved(self, state: Any, dv: Array, live: Any) -> Any:
-        """The state after that step."""
-        ends = []
-        for b, iterate, (compliance, rho) in zip(self.constraints, state, self.inner, strict=True):
+    def newton_moved(self, state: Any, dv: Array, change: Array, r: Array, live: Any) -> tuple[Any, dict[str, Any]]:
+        """(state, sums) after that step, to the velocity after `change`: its impulses are taken from r.
+
+        `square`: of the residuals of the laws there, in the norm of kinetic energy. `outside`: negative where all unknowns are
+        inside their bounds.
+        """
+        ends, squares, outside = [], [], []
+        for b, iterate, u_before, (compliance, rho) in zip(self.constraints, state, self.before, self.inner, strict=True):
             dy = compliance @ (rho - b.law.dual_change(b.velocity(dv)))
-            ends.append({"y": iterate["y"] + dy, "s": iterate["s"] - b.law.slack_decrease(dy)})
-        return ends
+            y, s = iterate["y"] + dy, iterate["s"] - b.law.slack_decrease(dy)
+            ends.append({"y": y, "s": s})
+            b.add_impulse(b.law.impulse(y), r, -1.0)
+            if isinstance(b.law, Drive):
+                squares.append(0.0)
+                continue
+            squares.append(b.law.residual_energy(y, s, u_before + b.velocity(change)))
+            outside.append(-b.law.room(y, s))
+        return ends, {"square": sum_of_all(squares, self.limbs), "outside": largest_of_all(outside) if outside else -1.0}
+
+    def force_error(self, state: Any, change: Array) -> Any:
+        """The largest |lambda - law(u)| of drives and dry friction at the velocity after a change, over their bounds."""
+        errors = []
+        for b, iterate, before in zip(self.constraints, state, self.before, strict=True):
+            if isinstance(b.law, Drive) or (isinstance(b.law, Polytope) and b.law.is_friction):
+                errors.append(b.law.force_error(iterate["y"][0], (before + b.velocity(change))[0], before[0]))
+        return largest_of_all(errors) if errors else 0.0
+
+    def pivoted(self, state: Any, change: Array, ranks: list[Any], one: Any) -> tuple[Any, Any]:
+        """(the state where the next attempt starts, whether the active set changes) after a step solved for an active set.
+
+        `ranks`: of the constraints, in the order of the whole robot. `one`: whether the first drive alone changes.
+        """
+        changes = []
+        for b, iterate, before, rank in zip(self.constraints, state, self.before, ranks, strict=True):
+            if isinstance(b.law, Drive):
+                wrong, y = b.law.pivot(iterate["y"][0], (before + b.velocity(change))[0])
+                changes.append((where(wrong, -rank, -np.inf), y))
+        first = largest_of_all([rank for rank, _ in changes])
+        rest = iter(changes)
+        ends = []
+        for b, iterate in zip(self.constraints, state, strict=True):
+            if isinstance(b.law, Drive):
+                rank, y = next(rest)
+                now = (rank > -np.inf) & (~one | (rank >= first))
+                iterate = iterate | {"y": np.array([where(now, y, iterate["y"][0])], dtype=object)}
+            ends.append(iterate)
+        return ends, first > -np.inf

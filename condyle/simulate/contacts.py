@@ -159,7 +159,7 @@ def contact_constraints(world: World, q: Array, v: Array, points: Iterable[int] 
         law = contact_law(world, numbers, friction_of(world, point), mass, ground.depth, u)
         velocity_scale = numbers.velocity_scale
         speed = np.sqrt(u @ u) + velocity_scale + law.lift
-        out.append(Constraint(law, path, J, C, speed, mass, velocity_scale))
+        out.append(Constraint(law, path, J, C, speed, mass, velocity_scale, label=("contact", k)))
     return out
 
 
@@ -232,7 +232,7 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
         if joint.lower is not None or joint.upper is not None:
             angle = q[position(world, k)]
             law, idle = limit_law(world, k, angle, v[k]), where(limit_depth(world, k, angle)[0] <= 0.0, 1.0, 0.0)
-            out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale, idle))
+            out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale, idle, label=("limit", k)))
         if constant(joint.friction) != 0.0:
             # a parameter may be zero, and the law must not be singular
             known = constant(joint.friction) is not None
@@ -241,14 +241,11 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
             )
             S = friction * world.h
             kappa = world.least_smoothing * S * S / joint.inertia
-            out.append(
-                Constraint(
-                    Polytope.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale
-                )
-            )
+            dry = Polytope.of(np.array([[2.0 * S]]), kappa, np.array([-S]))
+            out.append(Constraint(dry, (k,), None, None, speed, joint.inertia, scale, label=("dry friction", k)))
         if joint.drive_yields and joint.drive_effort is not None:
             drive = drive_law(world, k, q[position(world, k)], speed)
-            out.append(Constraint(drive, (k,), None, None, speed, joint.inertia, scale))
+            out.append(Constraint(drive, (k,), None, None, speed, joint.inertia, scale, label=("drive", k)))
     return out
 
 

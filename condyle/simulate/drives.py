@@ -3,8 +3,22 @@
     lambda = clip(w - G u, -S, S),   w = h force + h K (target - q),   G = h B + h^2 K,   S = h effort
 
 with u the joint's velocity after the step. The law is piecewise linear, so it needs no barrier: the impulse is an unknown of the
-solver beside the constraints, and each step assumes that the drive is within its bounds, or at the one where the prediction with
-the joint's own inertia puts it (a primal-dual active set; Hintermueller, Ito, Kunisch 2003). Once it is right, a step is exact.
+solver beside the constraints, and each drive is taken to be within its bounds, where it is linear, or at one of them.
+
+Which of the two is an active set, found by pivoting. The first attempt of the solver changes it from step to step (a primal-dual
+active set; Hintermueller, Ito, Kunisch 2003), which mostly ends right. Each further attempt solves the step for a fixed set. Then
+a drive within its bounds whose law is beyond one goes to that bound, and a drive at a bound that its law does not reach goes
+within them (`Drive.pivot`): in the first BLOCKS attempts all such drives, later the first of them alone (Judice, Pires 1994).
+
+This ends, at the only solution. Without its drives a step is the minimum of a strictly convex function of the velocity. Let f be
+its least value as a function of the velocity u of the last drive alone, all other drives right, and x(u) = w - G u.
+
+    within the bounds:    f'(u) = x(u). If x(u) > S, then f' - S > 0 there: the solution has a smaller u, a larger x, so x > S,
+                          and the bound that the drive goes to is the right one.
+    at the upper bound:   f'(u) = S. If x(u) < S, the solution is not at this bound, because the least f - S u is here.
+
+So the last drive goes from a bound to within the bounds, from there to the right bound, and never back. Between two of its
+changes the others come right after finitely many, by induction (for linear problems: Murty 1974). One or two sets are usual.
 """
 
 from __future__ import annotations
@@ -20,8 +34,10 @@ from condyle.tape.precision import by_precision
 
 LIGHTER = 0.01  # inertia of the prediction over that of the joint by itself: a stiff drive must not change from bound to bound
 CORNER = 1e4  # weight of the error: with a corner in the law, a step from nearby may still end on the other side
+BLOCKS = 8  # attempts after which a pivot changes one drive
 EMPTY = 1e-30  # smoothing of a law that has none, J: it takes no part in the energies that the solver follows
 AT_BOUND, AT_BOUND_SINGLE = 1e-12, 1e-6  # distance from its bound at which an impulse is there, relative to it: rounding errors
+ROUNDING, ROUNDING_SINGLE = 1e-15, 5e-7  # of the law at a velocity that is rounded, relative to its terms
 
 
 @dataclass(frozen=True)
@@ -66,15 +82,37 @@ class Drive:
 
     def start(self, impulse: Any, k: Any, free: Array, mass: Any) -> dict[str, Any]:
         """The impulse of the law at the `free` velocity, which includes the expected one."""
-        return {"y": np.array([self.bounded(self.w - self.G * free[0])], dtype=object), "s": 1.0}
+        return {"y": np.array([self.bounded(self.w - self.G * free[0])], dtype=object), "s": 0.0}
+
+    def held(self, iterate: dict[str, Any], before: dict[str, Any], held: Any) -> dict[str, Any]:
+        """`iterate`, or where `held` the one `before`, with the active set kept: s is 1 there, else 0."""
+        (y,), (kept,) = iterate["y"], before["y"]
+        # false for NaN
+        return {"y": np.array([where(held & (abs(kept) >= 0.0), kept, y)], dtype=object), "s": where(held, 1.0, 0.0)}
+
+    def settled(self, iterate: dict[str, Any]) -> dict[str, Any]:
+        """The iterate with an impulse beyond a bound put there, unless the active set is kept."""
+        (y,) = iterate["y"]
+        return iterate | {"y": np.array([where(iterate["s"] > 0.5, y, self.bounded(y))], dtype=object)}
 
     def impulse(self, y: Array) -> Array:
         """lambda; at a bound the bound itself, which may be a parameter."""
         return np.array([where(self.inside(y[0]), y[0], self.bounded(y[0] * 2.0))], dtype=object)
 
     def inside(self, y: Any) -> Any:
-        """Whether an impulse is within the bounds, not at one of them."""
-        return abs(y) < self.S * (1.0 - by_precision(AT_BOUND, AT_BOUND_SINGLE))
+        """Whether the drive is taken to be within the bounds: an impulse is at one of them, or anywhere else."""
+        return abs(abs(y) - self.S) > self.S * by_precision(AT_BOUND, AT_BOUND_SINGLE)
+
+    def force_error(self, y: Any, u: Any, speed: Any) -> Any:
+        """|lambda - law(u)| over the bound, beyond what rounding the velocity makes of it; `speed`: that before the step."""
+        off = abs(y - self.bounded(self.w - self.G * u))
+        off = off - by_precision(ROUNDING, ROUNDING_SINGLE) * (abs(self.w) + self.G * (abs(u) + abs(speed)))
+        return np.maximum(off, 0.0) / where(self.S > 0.0, self.S, 1.0)
+
+    def pivot(self, y: Any, u: Any) -> tuple[Any, Any]:
+        """(whether the law at the velocity u is not where the drive was taken to be, an impulse where it is taken to be next)."""
+        x, inside = self.w - self.G * u, self.inside(y)
+        return where(inside, abs(x), -where(y > 0.0, x, -x)) > where(inside, self.S, -self.S), where(inside, self.bounded(x), 0.0)
 
     def dual(self, u: Array, y: Array) -> Array:
         """G u + y - w: zero within the bounds."""
@@ -132,12 +170,15 @@ class ScaledDrive:
         (y,) = self.y = iterate["y"]
         self.law, residual = law, law.w - law.G * u[0] - y
         predicted = y + residual / (1.0 + law.G / (LIGHTER * law.mass))
-        inside = abs(predicted) <= law.S
+        self.s = iterate["s"]
+        held = self.s > 0.5
+        inside = (held & law.inside(y)) | (~held & (abs(predicted) <= law.S))
         self.Q_inverse = np.array([[where(inside, 1.0, 0.0)]], dtype=object)
-        self.toward = where(inside, residual, where(predicted > 0.0, law.S, -law.S) - y)
+        self.toward = where(inside, residual, where(where(held, y, predicted) > 0.0, law.S, -law.S) - y)
         self.energy = law.kappa
         off = self.toward / law.scale
-        self.error = CORNER * (off * off)
+        # with the set kept the step is exact
+        self.error = where(held, 0.0, CORNER * (off * off))
 
     def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse at constant velocity; none in a pure centering step of the other laws."""
@@ -150,7 +191,7 @@ class ScaledDrive:
 
     def moved(self, step: dict[str, Any], a: Any) -> dict[str, Any]:
         """The iterate after a step of length a."""
-        return {"y": self.y + step["y"] * a, "s": 1.0}
+        return {"y": self.y + step["y"] * a, "s": self.s}
 
     def inverse_step_limit(self, step: dict[str, Any]) -> Any:
         """Zero: a step of any length is allowed."""

@@ -21,6 +21,7 @@ from condyle.tape.precision import by_precision
 
 Iterate = dict[str, Any]  # the unknowns of one constraint: y, z, s, w
 ROUNDING_SINGLE = 5e-7  # relative rounding error of a sum of three products in float32
+KNOWN, KNOWN_SINGLE = 1e-15, 1e-4  # relative error of the velocity at which the force of dry friction is asked for
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,21 @@ class Cone:
     def slack(self, y: Array) -> Any:
         """s = 1 - y_n."""
         return 1.0 - y[0]
+
+    def residual_energy(self, y: Array, s: Any, u: Array) -> Any:
+        """A bound of the squared residual of the law at the velocity u, in the norm of kinetic energy, J.
+
+        With z = dual(u) + kappa / s e the law is  y z = 2 kappa e  in the cone's algebra. Its residual
+        rho = kappa grad(y) - dual(u)  has  rho^T Q^-1 rho <= |y z - 2 kappa e|^2 / (2 kappa),  without a determinant, which loses
+        digits where the contact slides.
+        """
+        z = self.dual(u) + vector(self.kappa / s, 0.0, 0.0)
+        off = jordan(y, z) - vector(2.0 * self.kappa, 0.0, 0.0)
+        return 0.5 * self.per * (off @ off)
+
+    def room(self, y: Array, s: Any) -> Any:
+        """Positive inside the cone and below its end."""
+        return -largest([-y[0], -determinant(y), -s])
 
     def consistent(self, iterate: Iterate) -> Iterate:
         """The iterate with s = 1 - y_n again: the smaller of both is the one with more digits."""
@@ -391,6 +407,38 @@ class Polytope:
     def slack(self, y: Array) -> Any:
         """s = 1 - sum y."""
         return 1.0 - sum(y[1:], y[0])
+
+    def residual_energy(self, y: Array, s: Any, u: Array) -> Any:
+        """A bound of the squared residual of the law at the velocity u, in the norm of kinetic energy, J.
+
+        rho^T Q^-1 rho  is at most  |y rho|^2 / kappa,  and with one vertex  (s rho)^2 / kappa.
+        """
+        rho = self.kappa * self.gradient(y, s) - self.dual(u)
+        off = rho * (np.minimum(y, s) if len(y) == 1 else y)
+        return self.per * (off @ off)
+
+    def room(self, y: Array, s: Any) -> Any:
+        """Positive inside the polytope."""
+        return -largest([-s, *[-x for x in y]])
+
+    @property
+    def is_friction(self) -> bool:
+        """Whether this is the dry friction of a joint: limits and pyramids have no offset."""
+        return not isinstance(self.offset, float)
+
+    def force_error(self, y: Any, u: Any, speed: Any) -> Any:
+        """|lambda - law(u)| of dry friction over its bound, beyond what the error of the velocity makes of it.
+
+        `speed`: the velocity before the step.
+        """
+        E = self.E[0, 0]
+        # E u = kappa (1/y - 1/s), solved for the smaller of both
+        ratio = abs(E * u) * self.per
+        smaller = 2.0 / (np.sqrt(ratio * ratio + 4.0) + (2.0 + ratio))
+        off = abs(where(u > 0.0, y, 1.0 - y) - smaller)
+        slope = 1.0 / (1.0 / (smaller * smaller) + 1.0)
+        off_speed = by_precision(KNOWN, KNOWN_SINGLE) * (abs(u) + abs(speed))
+        return 2.0 * np.maximum(off - slope * (E * self.per) * off_speed, 0.0)
 
     def consistent(self, iterate: Iterate) -> Iterate:
         """The iterate with s = 1 - sum y again, as for a cone."""

@@ -17,6 +17,7 @@ from condyle.simulate.config import EULER
 from condyle.simulate.folded_world import folded
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
+from condyle.simulate.law_residuals import law_residuals
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import Solution, limit
 from condyle.simulate.step import Inputs, next_velocity, spring_energy
@@ -194,6 +195,11 @@ def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) 
     return {"forces": found.contact_impulses * (1.0 / stepper.world.h)}
 
 
+def laws(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    """The residual of each law of a step, see law_residuals.py."""
+    return {"laws": law_residuals(stepper.world, unpacked(stepper, x, u, wrenches))}
+
+
 def centers(stepper: Stepper, x: Array) -> Any:
     """The centres of the contact points in the world."""
     world = stepper.world
@@ -224,6 +230,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "inlined_jacobians": inlined_jacobians,
     "chained": chained,
     "forces": forces,
+    "laws": laws,
     "centers": centers,
     "energy": total_energy,
     "hessian": hessian,

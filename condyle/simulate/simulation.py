@@ -20,7 +20,7 @@ from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.simulation_warnings import warn_of_limits, warn_of_simulation
 from condyle.simulate.standing import above_ground, require_unit_quaternions, standing_configuration
-from condyle.simulate.status import Status, require_ok
+from condyle.simulate.status import Status, checked
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_options, in_one_precision, integer, wrench_arrays
 from condyle.simulate.world import JointForces, World
@@ -334,17 +334,14 @@ class Simulation:
         if derivatives and self.substeps == 1 and self.integrator in EULER:
             # the step is solved once
             x1, residual, *both = self._function("jacobians", ("x", "u"), on, given)(*arrays, *given.values())
-            self.status = Status.of(residual)
-            if not freeze:
-                require_ok(self, self.status, arrays, arrays[0])
+            inputs = (arrays[0], arrays[1][..., None, :], *arrays[2:])
+            self.status = checked(self, residual, inputs, x1[..., None, :], given, freeze)
             return x1, *self._with_controls(both)
         # one row of controls: the kernel of rollouts makes steps, too
-        function = self._function("rollout", ("x", "us"), on, given)
-        xs, residual = function(arrays[0], arrays[1][..., None, :], *arrays[2:], *given.values())
+        function, inputs = self._function("rollout", ("x", "us"), on, given), (arrays[0], arrays[1][..., None, :], *arrays[2:])
+        xs, residual = function(*inputs, *given.values())
         x1 = xs[..., 0, :]
-        self.status = Status.of(residual)
-        if not freeze:
-            require_ok(self, self.status, arrays, arrays[0])
+        self.status = checked(self, residual, inputs, xs, given, freeze)
         if simple and x1.ndim == 1 and x1.dtype == np.float64 and not on_device((x1,)):
             self._one_state.keep(function, tuple(given.values()), parameters, lanes)
         if not derivatives:
@@ -382,9 +379,7 @@ class Simulation:
         rows, residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
         start = repeated(beside(rows, x)[..., None, :], (*lead, 1, self.nx))
         xs = joined([start, rows], -2)
-        self.status = Status.of(residual)
-        if not freeze:
-            require_ok(self, self.status, (x, us, *extra), xs[..., -1, :])
+        self.status = checked(self, residual, (x, us, *extra), rows, given, freeze)
         if not derivatives:
             return xs
         # one more batch axis: the steps

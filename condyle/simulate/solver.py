@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condyle.dynamics.limbs import Limbs, find_limbs
+from condyle.dynamics.limbs import Limbs, find_limbs, merged
 from condyle.dynamics.solve import TreeFactor, pattern_factor
 from condyle.robot import rounded
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import Constraint, ListPart, started
 from condyle.simulate.contact_table import ContactRows, ContactTable
+from condyle.simulate.drives import BLOCKS, Drive
 from condyle.simulate.friction_cone import Iterate, largest
 from condyle.simulate.limbs import fold_constraints, grouped
 from condyle.simulate.limit_table import LimitRows
@@ -67,6 +68,7 @@ TOLERANCE_SINGLE = 0.1  # of the iteration in float32
 STAYS_SINGLE = 3e-5  # the residual in float32 at which no further round is made
 STALLED_SINGLE = 1e-4  # the step length in float32 below which rounding errors decide: the next of ATTEMPTS begins
 ROUNDS = 4  # times that the iteration is made at most in float32
+PIVOTS = 1000  # changes of the active set of drives, at most; 0 to 2 are usual
 REFINEMENTS = 3  # Newton steps at the end in float64; one is usual
 ONCE = 1e28  # more than the residual of any state
 AncestorDofs = list[list[int]]
@@ -179,6 +181,9 @@ def solve(
         limbs, groups = None, [[k] for k in range(len(listed))]
     singles = [constraints[k] for k in listed]
     folded = singles if limbs is None else [fold_constraints(limbs, [singles[k] for k in group]) for group in groups]
+    driven = any(isinstance(b.law, Drive) for b in singles)
+    # 1 for the first constraint of the whole robot, and so on
+    ranks = [merged([1.0 + listed[k] for k in group]) for group in groups]
     kinds: list[Rows] = [LimitRows([constraints[k] for k in limits], limbs)] if limits else []
     kinds += [ContactRows(contacts)] if contacts is not None else []
     now = Motion.of(ancestor_dofs, M, p, v, limbs)
@@ -190,22 +195,36 @@ def solve(
     pattern = [(i, j) for i, others in enumerate(ancestor_dofs) for j in (i, *others)]
 
     def attempt(i: Any, state: Any) -> Any:
-        parameters = StartParameters(*[_of_attempt(i, *values) for values in zip(*ATTEMPTS, strict=True)])
-        parameters = parameters._replace(smoothing=_of_attempt(i, *[by_precision(1.0, x) for x in SMOOTHING_SINGLE]))
+        failures = state[5]
+        parameters = StartParameters(*[_of_attempt(failures, *values) for values in zip(*ATTEMPTS, strict=True)])
+        parameters = parameters._replace(smoothing=_of_attempt(failures, *[by_precision(1.0, x) for x in SMOOTHING_SINGLE]))
         live = where(state[2] > enough, 1.0, 0.0)
         tables = [TablePart(kind, now.v, live, pattern, limbs) for kind in kinds]
-        change, found, residual = _solve(now, [ListPart(folded, now.v), *tables], inverse, tolerance, enough, parameters)
+        listed_part = ListPart(folded, now.v, state[1], i > 0.0)
+        change, found, residual, error = _solve(now, [listed_part, *tables], inverse, tolerance, enough, parameters)
         ends = [part.ends(end, results) for part, end, results in zip(tables, found[1:], state[3], strict=True)]
         # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
         again = solvable & np.isnan(residual)
-        return change, found[0], where(again, np.inf, residual), ends, parameters.smoothing
+        solved = residual <= enough
+        residual = where(again, np.inf, np.maximum(residual, error))
+        iterates = found[0]
+        if driven:
+            # the step is solved, but not its active set
+            other, wrong = listed_part.pivoted(iterates, change, ranks, i >= float(BLOCKS))
+            turn = solved & wrong & (residual > enough)
+            iterates = [{name: where(turn, b[name], a[name]) for name in a} for a, b in zip(iterates, other, strict=True)]
+            failures = failures + where(turn, 0.0, 1.0)
+        else:
+            failures = failures + 1.0
+        return change, iterates, residual, ends, parameters.smoothing, failures
 
     # a row without a force has unknowns somewhere inside their bounds
     ends = [(fill_table(0.5, (k.links * k.rows, k.UNKNOWNS + 1)), zeros_table((k.links * k.rows, k.UNKNOWNS))) for k in kinds]
     start: Any = [started({"y": np.full(b.law.unknowns, 0.5), "s": 0.5}, b.limbs) for b in folded]
-    state = (free, start, unsolved, ends, 1.0)
-    until = lambda state: state[2] <= enough  # noqa: E731
-    dv, found, residual, ends, smoothing = loop(attempt, state, len(ATTEMPTS), until=until, body_keeps_tables=True)
+    state = (free, start, unsolved, ends, 1.0, 0.0)
+    until = lambda state: (state[2] <= enough) | (state[5] > float(len(ATTEMPTS)) - 0.5)  # noqa: E731
+    count = len(ATTEMPTS) + (PIVOTS if driven else 0)
+    dv, found, residual, ends, smoothing, _ = loop(attempt, state, count, until=until, body_keeps_tables=True)
     iterates: dict[int, Iterate] = {}
     for group, iterate in zip(groups, found, strict=True):
         parts = {name: np.array([picks(x, len(group)) for x in np.ravel(value)], dtype=object) for name, value in iterate.items()}
@@ -242,8 +261,8 @@ def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
 
 def _solve(
     now: Motion, parts: list[Any], inverse: Array, tolerance: float, enough: Any, parameters: StartParameters
-) -> tuple[Array, list[Any], Any]:
-    """(change of velocity, state of each part, residual) from one starting point.
+) -> tuple[Array, list[Any], Any, Any]:
+    """(change of velocity, state of each part, residual, error of the forces of drives and dry friction) from one starting point.
 
     The parts share the work: a list of constraints, and tables of joint limits and contact points.
     """
@@ -318,23 +337,35 @@ def _solve(
     change, states, moved = loop(iterated, begin, ROUNDS, until=until, body_keeps_tables=True)
 
     def refine(_: Any, state: Any) -> Any:
-        """One more Newton step, on the unscaled equations; the residual is a bound of its relative norm."""
-        change, states, residual = state
-        live = where(residual > enough, 1.0, 0.0)
+        """One more Newton step, on the unscaled equations, and the residual after it."""
+        change, states, worst, _ = state
+        live = where(worst > enough, 1.0, 0.0)
         M_change, H = now.times(change), np.array(now.M, dtype=object)
         r = M_change - now.p
         states = [part.newton(s, change, r, H, live) for part, s in zip(parts, states, strict=True)]
         r = all_summed(r)
-        dv = -now.factor(H).solve(r)
-        states = [part.newton_moved(s, dv, live) for part, s in zip(parts, states, strict=True)]
+        factor = now.factor(H)
+        dv = -factor.solve(r)
         # with H, which has the stiffness of the constraints, in the place of M: not less than that of kinetic energy
-        return change + dv, states, now.relative_norm(change, M_change, abs(now.dot(dv, r)), scale)
+        correction = now.relative_norm(change, M_change, abs(now.dot(dv, r)), scale)
+        change = change + dv
+        # what is left there, in the same norm, the laws each by itself
+        M_change = now.times(change)
+        r = M_change - now.p
+        moved = [part.newton_moved(s, dv, change, r, live) for part, s in zip(parts, states, strict=True)]
+        r = all_summed(r)
+        square = abs(now.dot(r, factor.solve(r))) + _total([sums["square"] for _, sums in moved])
+        inside = largest([sums["outside"] for _, sums in moved]) < 0.0
+        residual = where(inside, now.relative_norm(change, M_change, square, scale), np.inf)
+        return change, [s for s, _ in moved], np.maximum(correction, residual), residual
 
     # in float64 a last Newton step
     residual = moved + (by_precision(10.0 * ONCE, 0.0) if tolerance > PRECISE else 10.0 * ONCE)
-    states[0] = parts[0].varying([{"y": iterate["y"], "s": iterate["s"]} for iterate in states[0]])
+    states[0] = parts[0].unscaled(states[0])
     until = lambda state: state[2] <= enough  # noqa: E731
-    return tuple(loop(refine, (now.varying(change), states, residual), REFINEMENTS, until=until, body_keeps_tables=True))
+    begin = (now.varying(change), states, residual, residual)
+    change, states, _, residual = loop(refine, begin, REFINEMENTS, until=until, body_keeps_tables=True)
+    return change, states, residual, parts[0].force_error(states[0], change)
 
 
 def _step(parts: list[Any], states: list[Any], dv: Array, live: Any) -> tuple[list[Any], Any]:

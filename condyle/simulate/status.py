@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from condyle.errors import SimulationError
+from condyle.simulate.law_residuals import law_names
 from condyle.simulate.solver import LIMIT, LIMIT_SINGLE, limit
 from condyle.tape.device import on_device
 from condyle.tape.scalar import Scalar
@@ -17,35 +19,128 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A state that was not stepped: its place in the batch, the step (or tick) from the first one on, and the law that fails.
+
+    `law` is None where none can be named: numbers that are not finite, or a stage of a Runge-Kutta method.
+    """
+
+    state: tuple[int, ...]
+    step: int
+    law: str | None
+    residual: float
+
+    @property
+    def reason(self) -> str:
+        """What the solver ends with."""
+        at = f" in the {self.law}" if self.law else ""
+        if not np.isfinite(self.residual):
+            return f"does not converge{at}" if at else "grows beyond all numbers"
+        return f"ends with a residual of {self.residual:.1e}{at}"
+
+
+@dataclass(frozen=True)
 class Status:
     """The largest residual of the solver for each state of a call, and whether the state was stepped.
 
-    Both are traced values inside a trace, and arrays on the GPU for states there.
+    Both are traced values inside a trace, and arrays on the GPU for states there. `failures` names the laws that were not obeyed.
     """
 
     residual: np.ndarray
     ok: np.ndarray
+    look: Callable[[], list[Failure]] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
-    def of(residual: Any) -> Status:
-        """The status after a call whose solver ended with these residuals."""
+    def of(residual: Any, look: Callable[[np.ndarray], Callable[[], list[Failure]]] | None = None) -> Status:
+        """The status after a call whose solver ended with these residuals.
+
+        `look`: of the places of states that were not stepped, what finds their failures when it is called.
+        """
         enough = limit()
         if on_device((residual,)):
             return Status(residual, residual <= (LIMIT_SINGLE if "32" in str(residual.dtype) else LIMIT))
-        if not isinstance(residual, Scalar):
-            residual = np.asarray(residual)
-            enough = LIMIT_SINGLE if residual.dtype == np.float32 else LIMIT
-        return Status(residual, residual <= enough)
+        if isinstance(residual, Scalar):
+            return Status(residual, residual <= enough)
+        residual = np.asarray(residual)
+        ok = residual <= (LIMIT_SINGLE if residual.dtype == np.float32 else LIMIT)
+        return Status(residual, ok, None if look is None or np.all(ok) else look(np.argwhere(~ok)))
+
+    @property
+    def failures(self) -> list[Failure]:
+        """One for each state that was not stepped; the first call compiles what looks at the laws one by one."""
+        return [] if self.look is None else self.look()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies hold the numbers."""
+        return Status, (self.residual, self.ok)
 
 
-def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], last: np.ndarray) -> None:
-    """Raise a SimulationError for the first state that was not stepped; `arrays`: the inputs, `last`: the states reached.
+def worst_law(names: list[str], residuals: np.ndarray) -> tuple[str | None, float]:
+    """(name, residual) of the law that is obeyed least; no name if all are obeyed, or if numbers are not finite."""
+    numbers = np.where(np.isnan(residuals), -1.0, residuals)
+    k = int(np.argmax(numbers))
+    failed = numbers[k] > (LIMIT_SINGLE if residuals.dtype == np.float32 else LIMIT)
+    return (names[k] if failed else None), float(numbers[k])
 
-    Nothing is asked of states on a GPU, which would have to be waited for: `status` says which were stepped.
+
+def checked(
+    simulation: Simulation, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any], freeze: bool
+) -> Status:
+    """The status of a call; without `freeze`, a SimulationError for the first state that was not stepped.
+
+    `arrays`: states, rows of controls, wrenches. `rows`: the states after each step. Nothing is asked of states on a GPU, which
+    would have to be waited for: `status` says which were stepped.
     """
-    if on_device((status.residual,)) or np.all(status.ok):
-        return
-    name, residual = simulation.robot.name, status.residual
+    status = Status.of(residual, lambda places: _failures(simulation, places, residual, arrays, rows, parameters))
+    if not freeze and not on_device((residual,)) and not np.all(status.ok):
+        _raise(simulation, status, arrays, rows)
+    return status
+
+
+def _failures(
+    simulation: Simulation, places: np.ndarray, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any]
+) -> Callable[[], list[Failure]]:
+    """What finds the failures of the states at these places of a batch; their numbers are copied."""
+    lead, index = np.shape(residual), tuple(places.T)
+    shapes = [(simulation.nx,), arrays[1].shape[-2:], *[a.shape[-2:] for a in arrays[2:]]]
+    shapes += [simulation.parameters[name].shape for name in parameters]
+
+    def pick(a: Any, shape: tuple[int, ...]) -> Any:
+        return np.array(np.broadcast_to(a, (*lead, *shape))[index]).reshape(len(places), *shape)
+
+    columns = [pick(a, shape) for a, shape in zip((*arrays, *parameters.values()), shapes, strict=True)]
+    # a state that is not stepped stays as it is
+    xs = np.concatenate([columns[0][:, None], pick(rows, rows.shape[-2:])], axis=1)
+    worst = pick(residual, ())
+    return lambda: [
+        _failure(simulation, tuple(place), xs[k], [a[k] for a in columns[1:]], tuple(parameters), float(worst[k]))
+        for k, place in enumerate(places.tolist())
+    ]
+
+
+def _failure(
+    simulation: Simulation, place: Any, xs: np.ndarray, given: list[Any], parameters: tuple[str, ...], residual: float
+) -> Failure:
+    """The failure of one state, by the laws at the steps from which on it stays as it is; `given`: controls and what follows."""
+    last, (us, *rest) = xs[-1], given
+    moving = np.flatnonzero(np.any(xs != last, axis=-1))
+    first = int(moving[-1]) + 1 if len(moving) else 0
+    first = min(first, len(us) - 1)
+    if simulation.integrator == "backward_euler" or not np.all(np.isfinite(last)):
+        return Failure(place, first, None, residual)
+    function = simulation._function("laws", ("x", "u"), ("cpu", None, None), parameters)
+    names = law_names(simulation.world)
+    for k, laws in enumerate(function(last, us[first:], *rest)):
+        # of a robot at rest, steps before the one that fails leave it as it is, too
+        law, _ = worst_law(names, laws)
+        if law is not None:
+            return Failure(place, first + k, law, residual)
+    return Failure(place, first, None, residual)
+
+
+def _raise(simulation: Simulation, status: Status, arrays: tuple[Any, ...], rows: Any) -> None:
+    """Raise a SimulationError for the first state that was not stepped."""
+    name = simulation.robot.name
     for what, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
@@ -55,12 +150,13 @@ def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], 
                 "states as they are"
             )
     first = tuple(np.argwhere(~status.ok)[0]) if status.ok.ndim else ()
-    _explain(simulation, last[first] if last.ndim > 1 else last)
+    _explain(simulation, rows[first][-1] if rows.ndim > 2 else rows[-1])
+    failure = status.failures[0]
     where = f" {list(map(int, first))}" if first else ""
-    reason = "grows beyond all numbers" if not np.isfinite(residual[first]) else f"ends with a residual of {residual[first]:.1e}"
+    step = f"step {failure.step}" if rows.shape[-2] > 1 else "the step"
     raise SimulationError(
-        f"{name}: the step of state{where} {reason}; take a smaller dt (now {simulation.dt} s), or freeze=True to leave such "
-        "states as they are"
+        f"{name}: {step} of state{where} {failure.reason}; take a smaller dt (now {simulation.dt} s), or freeze=True to leave "
+        "such states as they are"
     )
 
 

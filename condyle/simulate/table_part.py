@@ -321,17 +321,29 @@ class TablePart:
         self.put_entries(entries, H)
         return state
 
-    def newton_moved(self, state: Any, dv: Array, live: Any) -> Any:
-        """The state after that step."""
+    def newton_moved(self, state: Any, dv: Array, change: Array, r: Array, live: Any) -> tuple[Any, dict[str, Any]]:
+        """(state, sums) after that step, to the velocity after `change`, as of ListPart: its impulses are taken from r."""
         kind = self.kind
 
         def body(point: Point, motion: Array, total: Array, sums: Any) -> Any:
-            scaled = point.scaled
-            dy = scaled.Q_inverse @ (scaled.rho - scaled.law.dual_change(kind.velocity(point, motion)))
-            return {"y": scaled.y + dy, "s": scaled.s - scaled.law.slack_decrease(dy)}, total, sums
+            scaled, half = point.scaled, len(motion) // 2
+            law, Q = scaled.law, scaled.Q_inverse
+            dy = Q @ (scaled.rho - law.dual_change(kind.velocity(point, motion[half:])))
+            y, s = scaled.y + dy, scaled.s - law.slack_decrease(dy)
+            square = sums["square"] + law.residual_energy(y, s, kind.velocity(point, motion[:half]))
+            more = {"square": square, "outside": np.maximum(sums["outside"], -law.room(y, s))}
+            return {"y": y, "s": s}, total + kind.wrench(point, law.impulse(y)), more
 
-        touching = lambda state, dv: self.over_rows(state, self.motions(dv), 0, {}, body, live)[0]  # noqa: E731
-        return self.where_touched(state, touching, live, dv)
+        def touching(carry: Any, after: Array, dv: Array) -> Any:
+            state, r, sums = carry
+            motions = np.concatenate([self.motions(after), self.motions(dv)], axis=1)
+            state, sums = self.over_rows(state, motions, kind.WRENCH, sums, body, live)
+            return state, self.with_wrenches(state, r, -1.0), sums
+
+        carry = state, self.sums(r), {"square": 0.0, "outside": -1.0}
+        state, given, sums = self.where_touched(carry, touching, live, self.v + change, dv)
+        self.put_sums(given, r)
+        return state, sums
 
     def ends(self, state: Any, results: Any) -> Any:
         """The tables (y and s, impulse) of all rows, from `results` where a row does not touch."""

@@ -105,3 +105,123 @@ def test_stiff_and_weak_drives_of_coupled_joints_converge() -> None:
     x = loop.state(rng.normal(size=(n, 2)), 5.0 * rng.normal(size=(n, 2)))
     out = loop.rollout(x, rng.normal(size=(n, 1, 2)), 200, parameters=gains, every=200)
     assert np.all(out.status.ok)
+
+
+# ---- several drives at once, against the law itself
+
+
+def one_tick(robot: Any, states: tuple[np.ndarray, ...], h: float) -> tuple[Any, np.ndarray]:
+    """(rollout of one tick under drives alone, v after it) of states (q, v, target, kp, kd, effort)."""
+    q, v, target, kp, kd, effort = states
+    world = cd.Simulation(robot, h, None, joint_friction=False, limits=False, damping=False)
+    pd = cd.blocks.ImplicitPD(world.control_names, np.ones(robot.nv), np.ones(robot.nv), np.ones(robot.nv), name="pd")
+    loop = cd.Loop(world, lambda x, target: pd(target, x), target=robot.nv)
+    gains = {"pd.kp": kp, "pd.kd": kd, "pd.effort": effort}
+    out = loop.rollout(loop.state(q, v), target[:, None], 1, parameters=gains)
+    return out, out["v"][:, -1]
+
+
+def law_error(robot: Any, states: tuple[np.ndarray, ...], v1: np.ndarray, h: float) -> np.ndarray:
+    """|torque that the motion takes - law at the velocity after the step|, relative to the effort."""
+    q, v, target, kp, kd, effort = states
+    torque = robot.inverse_dynamics(q, v, (v1 - v) / h)
+    wanted = np.clip(kp * (target - q - h * v1) - kd * v1, -effort, effort)
+    # the torque of an acceleration that is known to rounding errors of the velocities
+    rounding = 4e-16 * np.abs(robot.mass_matrix(q)) @ (np.abs(v) + np.abs(v1))[..., None] / h
+    error: np.ndarray = np.maximum(np.abs(torque - wanted) - rounding[..., 0], 0.0) / effort
+    return error
+
+
+def random_states(robot: Any, count: int) -> tuple[np.ndarray, ...]:
+    """States with gains and efforts over three orders of magnitude."""
+    rng, shape = np.random.default_rng(0), (count, robot.nv)
+    kp, kd, effort = (10.0 ** rng.uniform(low, high, shape) for low, high in ((0, 3), (-1, 2), (0, 2)))
+    q, v, target = rng.normal(size=(3, *shape))
+    return q, v, target, kp, kd, effort
+
+
+def enumerated(robot: Any, states: tuple[np.ndarray, ...], h: float) -> np.ndarray:
+    """The velocities after a step, by trying every drive within its bounds and at each of them."""
+    q, v, target, kp, kd, effort = states
+    n = robot.nv
+    M, bias = robot.mass_matrix(q), robot.inverse_dynamics(q, v, np.zeros_like(v))
+    momentum = np.einsum("...ij,...j", M, v) - h * bias
+    G, w, S = h * kd + h * h * kp, h * kp * (target - q), h * effort
+    best, least = np.full_like(v, np.nan), np.full(len(v), np.inf)
+    for choice in np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * n)).reshape(n, -1).T:
+        inside = choice == 0.0
+        right = momentum + np.where(inside, w, choice * S)
+        u = np.linalg.solve(M + np.eye(n) * np.where(inside, G, 0.0)[:, None, :], right[..., None])[..., 0]
+        x = w - G * u
+        off = np.max(np.where(inside, np.abs(x) / S - 1.0, 1.0 - choice * x / S), axis=-1)
+        best[off < least], least = u[off < least], np.minimum(off, least)
+    assert least.max() < 1e-9
+    return best
+
+
+def test_two_drives_at_their_bounds_do_not_push_against_their_law() -> None:
+    q, v, target, kp, kd, effort = [1.135, 0.096], [0.876, -0.668], [0.424, -0.0045], [381, 18.7], [8.5, 84.7], [79, 39]
+    states = tuple(np.array([x], dtype=float) for x in (q, v, target, kp, kd, effort))
+    robot = cd.load("double_pendulum")
+    _, v1 = one_tick(robot, states, 0.005)
+    assert law_error(robot, states, v1, 0.005).max() < 1e-10
+
+
+@pytest.mark.parametrize(("name", "count", "compared"), [("double_pendulum", 1000, 1000), ("ur3", 1000, 40)])
+def test_coupled_drives_obey_their_law_and_so_are_the_only_solution(name: str, count: int, compared: int) -> None:
+    robot, h = cd.load(name), 0.005
+    states = random_states(robot, count)
+    out, v1 = one_tick(robot, states, h)
+    assert out.status.ok.all() and out.status.residual.max() < 1e-10
+    assert law_error(robot, states, v1, h).max() < 1e-10
+    few = tuple(x[:compared] for x in states)
+    np.testing.assert_allclose(v1[:compared], enumerated(robot, few, h), rtol=1e-9, atol=1e-11)
+
+
+def test_a_dog_held_by_its_body_moves_by_what_its_servos_can_give() -> None:
+    robot, h, ticks, runs = cd.load("pidog", base="fixed").lock(["head", "tail"]), 0.002, 500, 128
+    world = cd.Simulation(robot, h, None, joint_friction=False, limits=False, damping=False)
+    kp, kd, effort = 2.74, 0.0196, 0.137
+    pd = cd.blocks.ImplicitPD(world.control_names, kp, kd, effort)
+    loop = cd.Loop(world, lambda x, target: pd(target, x), target=robot.nv)
+    targets = np.random.default_rng(0).uniform(-1.0, 1.0, (runs, 50, robot.nv))
+    rest = np.zeros((runs, 1, robot.nv))
+    out = loop.rollout(loop.state(rest[:, 0], rest[:, 0]), targets, ticks)
+    q, v = (np.concatenate([rest, out[name]], axis=1) for name in "qv")
+    q, v, v1 = q[:, :-1], v[:, :-1], v[:, 1:]
+    states = (q, v, np.repeat(targets, ticks // 50, axis=1), *np.broadcast_arrays(kp, kd, effort))
+    error = law_error(robot, states, v1, h)
+    assert error.max() < 1e-10
+    assert (np.abs(kp * (states[2] - q - h * v1) - kd * v1) > effort).mean() > 0.5
+
+
+def test_derivatives_at_the_effort_bound_are_those_of_differences() -> None:
+    robot, h, d = cd.load("ur3"), 0.005, 1e-6
+    q, v, target, kp, kd, effort = random_states(robot, 64)
+    world = cd.Simulation(robot, h, None)
+    pd = cd.blocks.ImplicitPD(world.control_names, np.ones(6), np.ones(6), np.ones(6), name="pd")
+    loop = cd.Loop(world, lambda x, target: pd(target, x), target=6)
+    gains = {"pd.kp": kp, "pd.kd": kd, "pd.effort": effort}
+    x = loop.state(q, v)
+    x1, A, B = loop.step(x, target, parameters=gains, derivatives=True)
+
+    def difference(k: int, of: str) -> tuple[np.ndarray, np.ndarray]:
+        """(the derivative by an entry, whether no drive passes a corner) by central differences."""
+        ends = []
+        for sign in (d, -d):
+            moved = {"x": x.copy(), "target": target.copy()}
+            moved[of][:, k] += sign
+            ends.append(loop.step(moved["x"], moved["target"], parameters=gains))
+        slopes = (ends[0] - x1) / d, (x1 - ends[1]) / d
+        smooth = np.max(np.abs(slopes[0] - slopes[1]), axis=1) < 1e-2
+        return (0.5 * (slopes[0] + slopes[1]))[:, :12], smooth
+
+    bound = np.abs(kp * (target - q - h * x1[:, 6:12]) - kd * x1[:, 6:12]) > effort
+    assert 0.2 < bound.mean() < 0.8
+    for k in range(6):
+        for of, found in (("x", A[:, :12, k]), ("target", B[:, :12, k])):
+            expected, smooth = difference(k, of)
+            assert smooth.mean() > 0.8
+            np.testing.assert_allclose(found[smooth], expected[smooth], rtol=1e-4, atol=1e-4)
+        # the target of a drive at its bound moves nothing
+        assert np.all(B[bound[:, k], :, k] == 0.0)
