@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,20 @@ class Status:
             residual = np.asarray(residual)
             enough = LIMIT_SINGLE if residual.dtype == np.float32 else LIMIT
         return Status(residual, residual <= enough)
+
+
+class LastStatus(local):
+    """The status of the last call of each thread, for calls that give back arrays alone.
+
+    A copy has that of the thread that makes it.
+    """
+
+    value: Status | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # that of a call inside a trace belongs to the trace
+        numbers = self.value is not None and not isinstance(self.value.residual, Scalar)
+        return LastStatus, (), {"value": self.value} if numbers else {}
 
 
 def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], last: np.ndarray) -> None:
