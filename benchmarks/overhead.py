@@ -69,25 +69,22 @@ def measure(function: Callable[..., Any], count: int, seconds: float, batch: int
         "numpy": lambda: function(*values),
         "condyle": lambda: compiled(*values),
         "batch of 8": lambda: compiled(*eight),
-        **parts(compiled, values),
+        "machine code": machine_code(compiled, values),
     }
     found = {name: 1e6 * per_call(call, seconds, batch) for name, call in calls.items()}
-    found["checks and Python"] = found["condyle"] - found["copies out"] - found["machine code"]
+    found["checks, results and Python"] = found["condyle"] - found["machine code"]
     return found
 
 
-def parts(compiled: cd.Function, values: list[np.ndarray]) -> dict[str, Callable[[], object]]:
-    """The pieces of a call on one state, each by itself."""
+def machine_code(compiled: cd.Function, values: list[np.ndarray]) -> Callable[[], object]:
+    """A call of the kernel on one state, by itself."""
     from condyle.tape.fastcall import frame
 
     kernel = compiled.kernel("f64")
     words, outputs, keep = frame(kernel)
     words[1 : 1 + 2 * len(values) : 2] = [value.ctypes.data for value in values]
     address = words.ctypes.data
-    return {
-        "machine code": lambda: (kernel.single(address), keep, words)[0],  # which must outlive the calls
-        "copies out": lambda: [a.copy() for a in outputs],
-    }
+    return lambda: (kernel.single(address), keep, words, outputs)[0]  # which must outlive the calls
 
 
 def import_time(module: str, times: int) -> float:
@@ -121,7 +118,7 @@ def installed_sizes(roots: tuple[str, ...]) -> dict[str, int]:
 
 def call_table(rows: dict[str, dict[str, float]]) -> Table:
     table = Table(title=f"microseconds per call, vectors of three, float64 ({busy()})", title_justify="left")
-    heads = ["condyle", "numpy", "machine code", "copies out", "checks and Python", "batch of 8"]
+    heads = ["condyle", "numpy", "machine code", "checks, results and Python", "batch of 8"]
     for head in ("one state", *heads):
         table.add_column(head, justify="left" if head == "one state" else "right")
     for name, row in rows.items():

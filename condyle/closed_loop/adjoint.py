@@ -20,6 +20,7 @@ from condyle.errors import ControlError
 from condyle.robot.names import nearest
 from condyle.simulate.status import Status
 from condyle.tape.device import beside, placed_alike, repeated
+from condyle.tape.threads import made_once
 
 if TYPE_CHECKING:
     from condyle.closed_loop.loop import Loop, Rollout
@@ -50,15 +51,12 @@ def rollout_vjp(
     function = loop._function(record, schedule, values, on)
     # a parameter may be given by another name than its own
     own = [loop.parameters[name].name if name in parameters and name not in loop.weights else name for name in names]
-    key = (function, *own)
-    if key not in loop._passes:
-        loop._passes[key] = function.forward_and_backward(own)
-    forward, backward = loop._passes[key]
+    forward, backward = made_once(loop._passes, (function, *own), lambda: function.forward_and_backward(own))
     found = forward(**arrays)
     outputs = dict(zip([p.name for p in forward.tape.outputs], found, strict=True))
     kept = {name: value for name, value in outputs.items() if name not in function.outputs}
     lead = outputs["x1"].shape[:-1]
-    loop.status = status = Status.of(outputs["worst_residual"])
+    loop._last.value = status = Status.of(outputs["worst_residual"])
     records = {name: outputs[name].reshape(*lead, -1, *shapes[name]) for name in record}
 
     def pullback(**weights: Any) -> dict[str, np.ndarray]:

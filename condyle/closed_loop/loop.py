@@ -33,13 +33,14 @@ from condyle.simulate.one_state import OK, CheckedParameters
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
-from condyle.simulate.status import Status
+from condyle.simulate.status import LastStatus, Status
 from condyle.simulate.world import World
 from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.device import joined, on_device, placed_alike, repeated
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.table import is_recording, table
+from condyle.tape.threads import made_once
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
 
@@ -94,7 +95,7 @@ class Loop:
         self.substeps = 1 if world is None else world.substeps
         self.nq = 0 if self.plant is None else self.plant.reduced.nq
         self.nv = 0 if self.plant is None else self.plant.nv
-        self.status: Status | None = None
+        self._last = LastStatus()
         self.built_in: tuple[str, dict[str, Any]] | None = None  # name and options of a loop that Condyle makes, for run files
         self._functions: dict[Any, Function] = {}
         self._quick: dict[Any, Any] = {}  # what a step of one robot needs
@@ -125,6 +126,11 @@ class Loop:
         own = [p.spec for block in self.plan.blocks.values() for p in block.parameters.values()]
         name = "the loop" if self.world is None else f"the loop of '{self.world.robot.name}'"
         return Parameters([*own, *(world or {}).values()], {} if world is None else world.aliases, name)
+
+    @property
+    def status(self) -> Status | None:
+        """Which robots were stepped by the last call of this thread, and their residuals; None before its first call."""
+        return self._last.value
 
     # ---- sizes and states
 
@@ -273,7 +279,7 @@ class Loop:
         )
         signals = {name: np.zeros(math.prod(self.plan.signals[name])) for name in record if name in self.plan.signals}
         end = context.checked_tick({"x": traced_array("x", x, (self.nx,)), "residual": 0.0, **signals}, rows)
-        self.status = Status.of(end["residual"])
+        self._last.value = Status.of(end["residual"])
         if not record:
             return end["x"]
         shapes, parts = recordable(self, record), self.unpacked(end["x"])
@@ -282,12 +288,13 @@ class Loop:
     def _jacobians(self, x: Any, references: Any, seed: int, robots: Any, parameters: Any, on: Any) -> tuple[Any, ...]:
         """(A, B) of a tick."""
         x, values = state_array(x, self.layout), self._values(parameters)
-        key = ("jacobians", tuple(values), on)
-        if key not in self._functions:
-            shapes = self._shapes(values) | self.inputs
-            self._functions[key] = self._compiled(jacobian_kernel(self, tuple(values)), shapes, on)
+
+        def make() -> Function:
+            return self._compiled(jacobian_kernel(self, tuple(values)), self._shapes(values) | self.inputs, on)
+
+        function = made_once(self._functions, ("jacobians", tuple(values), on), make)
         arrays = {"x": x, **self._keys(x, seed, robots), **references_of(self.inputs, references)}
-        found = self._functions[key](**as_precise_as(x, {**arrays, **values, **self.tables(parameters)}))
+        found = function(**as_precise_as(x, {**arrays, **values, **self.tables(parameters)}))
         A, *Bs = found if isinstance(found, tuple) else (found,)
         if len(Bs) == 1:
             return A, Bs[0]
@@ -324,7 +331,7 @@ class Loop:
         found = fast((x, *keys, *rows, *numbers))
         if found is None or not found[1] <= LIMIT:
             return None
-        self.status = Status(found[1], OK)
+        self._last.value = Status(found[1], OK)
         if not record:
             return found[0]
         shapes = recordable(self, record)
@@ -369,13 +376,15 @@ class Loop:
         if count == 1 and backend == "cpu" and not on_device((x, x1)) and x.dtype == np.float64:
             self._keep_fast_call(function, (names, tuple(parameters or ())) if names or parameters else None)
         held = rows_of(references_of(self.inputs, references), steps, every)[1:]
-        self.status = Status.of(residual, lambda places: find_failures(self, places, as_precise_as(x, call), *held, x1, residual))
+        self._last.value = status = Status.of(
+            residual, lambda places: find_failures(self, places, as_precise_as(x, call), *held, x1, residual)
+        )
         if not freeze:
-            self._require_ok(x)
+            self._require_ok(status, x)
         records = {
             name: found.reshape(*x1.shape[:-1], count // every, *shapes[name]) for name, found in zip(names, written, strict=True)
         }
-        return Rollout(records, x1, self.status)
+        return Rollout(records, x1, status)
 
     def vjp(
         self,
@@ -441,8 +450,8 @@ class Loop:
 
     def _function(self, record: Any, schedule: Schedule, parameters: Mapping[str, Any], on: Any) -> Function:
         """The compiled rollout for these records, rates and parameters."""
-        key = (record, schedule, tuple(parameters), on)
-        if key not in self._functions:
+
+        def make() -> Function:
             inner = (max(schedule.every // schedule.hold, 1),) if schedule.every >= schedule.hold else ()
             group = (schedule.group,) if schedule.group > 1 else ()
             rows: dict[str, Any] = {name: Rows(None, *group, *inner, *shape) for name, shape in self.inputs.items()}
@@ -451,16 +460,18 @@ class Loop:
             shapes |= (rows or {"clock": Rows(None, *group, 1)}) | tables
             kernel = rollout_kernel(self, record, schedule, tuple(parameters))
             smooth = rollout_kernel(self, record, schedule, tuple(parameters), differentiable=True)
-            self._functions[key] = self._compiled(kernel, shapes, on, smooth)
-        return self._functions[key]
+            return self._compiled(kernel, shapes, on, smooth)
+
+        return made_once(self._functions, (record, schedule, tuple(parameters), on), make)
 
     def _laws(self, parameters: tuple[str, ...]) -> Function:
         """The residuals of all laws in the steps of one tick."""
-        key = ("laws", parameters)
-        if key not in self._functions:
+
+        def make() -> Function:
             shapes = self._shapes(dict.fromkeys(parameters)) | self.inputs
-            self._functions[key] = self._compiled(laws_kernel(self, parameters), shapes, ("cpu", None, None))
-        return self._functions[key]
+            return self._compiled(laws_kernel(self, parameters), shapes, ("cpu", None, None))
+
+        return made_once(self._functions, ("laws", parameters), make)
 
     def _shapes(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The shapes of the inputs that every kernel has."""
@@ -512,15 +523,14 @@ class Loop:
             found[name] = value
         return found
 
-    def _require_ok(self, x: np.ndarray) -> None:
-        assert self.status is not None
-        if on_device((self.status.residual,)) or np.all(self.status.ok):
+    def _require_ok(self, status: Status, x: np.ndarray) -> None:
+        if on_device((status.residual,)) or np.all(status.ok):
             return
-        first = tuple(np.argwhere(~self.status.ok)[0]) if self.status.ok.ndim else ()
+        first = tuple(np.argwhere(~status.ok)[0]) if status.ok.ndim else ()
         where = f" of robot {list(map(int, first))}" if first else ""
         if not np.all(np.isfinite(x[first])):
             raise ControlError(f"the state{where} is not finite; pass finite numbers, or freeze=True to leave it as it is")
-        failure = self.status.failures[0]
+        failure = status.failures[0]
         reason = (
             "a value is not finite"
             if failure.law is None and not np.isfinite(failure.residual)

@@ -29,6 +29,7 @@ from condyle.tape.custom import custom_jvp
 from condyle.tape.device import library_of, on_device, precision_of
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
+from condyle.tape.threads import made_once
 from condyle.tape.trace import trace, trace_values, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
 
@@ -87,9 +88,7 @@ class Compiled:
         make = partial(self._made, key, names, partial(_evaluate, function, static, where))
         if any_traced(arrays):
             return self._inlined(key, arrays, options, make)
-        compiled = self._functions.get(key)
-        if compiled is None:
-            compiled = self._functions[key] = make(0)
+        compiled = made_once(self._functions, key, partial(make, 0))
         mask, out = False, None
         if options:
             compiled = self._on(key, compiled, options, make)
@@ -133,9 +132,7 @@ class Compiled:
 
     def kept(self, key: tuple[Any, ...], make: Callable[[], Function]) -> Function:
         """The function of this key, made when first asked for."""
-        if key not in self._functions:
-            self._functions[key] = make()
-        return self._functions[key]
+        return made_once(self._functions, key, make)
 
     def write(self, key: Any, arrays: tuple[Any, ...], out: Any) -> bool:
         """Whether the result of one state was written into the array `out` by the fast call; not if a check is needed."""
@@ -159,10 +156,8 @@ class Compiled:
             raise CondyleError(
                 f"{self.system.name}: option '{given[0]}' has no meaning inside a trace; the function that is traced has it"
             )
-        inlined = ("traced", key)
-        if inlined not in self._functions:
-            self._functions[inlined] = make(0, derivatives=True)
-        *results, check = self._functions[inlined](*arrays)
+        inlined = made_once(self._functions, ("traced", key), partial(make, 0, derivatives=True))
+        *results, check = inlined(*arrays)
         if options.get("mask"):
             return (*results, check == 0.0)
         return results[0] if len(results) == 1 else tuple(results)
@@ -204,16 +199,16 @@ class Compiled:
         backend, threads = options.get("backend", "cpu"), options.get("threads")
         if not isinstance(backend, str):
             find_backend(backend)  # an error that lists them
-        if backend != "cpu" or threads is not None:
-            other = (key, backend, threads)
-            if other not in self._functions:
-                # iterations that converge take more steps in more digits
-                bits = find_backend(backend).digits
-                if bits and not self.system.coordinate_map.identity:
-                    function = make(bits)
-                self._functions[other] = function.on(backend, threads=threads)
-            function = self._functions[other]
-        return function
+        if backend == "cpu" and threads is None:
+            return function
+
+        def made() -> Function:
+            # iterations that converge take more steps in more digits
+            bits = find_backend(backend).digits
+            precise = make(bits) if bits and not self.system.coordinate_map.identity else function
+            return precise.on(backend, threads=threads)
+
+        return made_once(self._functions, (key, backend, threads), made)
 
     def _raise_not_valid(self, names: tuple[str, ...], arrays: tuple[Any, ...]) -> None:
         """The error of the first entry that is not finite, quaternion that is not of length one, or state without a result."""

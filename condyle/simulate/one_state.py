@@ -19,17 +19,19 @@ class CheckedParameters:
     """The parameters of the last call: while names and numbers are the same, they need no second check."""
 
     def __init__(self) -> None:
-        self._given: Any = None
-        self._values: tuple[Any, ...] = ()
+        self._last: tuple[Any, tuple[Any, ...]] = (
+            None,
+            (),
+        )  # names and numbers, values; replaced as one, for other threads look, too
 
     def find(self, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """The checked values of these parameters, in the order of the kernel; None if they were not the last ones."""
-        given = _snapshot(parameters)
-        return self._values if given is not None and given == self._given else None
+        given, (last, values) = _snapshot(parameters), self._last
+        return values if given is not None and given == last else None
 
     def keep(self, parameters: Mapping[str, Any], values: tuple[Any, ...]) -> None:
         """None; `values`: the parameters as they were checked, in the order of the kernel."""
-        self._given, self._values = _snapshot(parameters), values
+        self._last = _snapshot(parameters), values
 
 
 def _snapshot(parameters: Mapping[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.simulation_warnings import warn_of_limits, warn_of_simulation
 from condyle.simulate.standing import above_ground, require_unit_quaternions, standing_configuration
-from condyle.simulate.status import Status, checked
+from condyle.simulate.status import LastStatus, Status, require_ok, status_of
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_options, in_one_precision, integer, wrench_arrays
 from condyle.simulate.world import JointForces, World
@@ -30,7 +30,7 @@ from condyle.tape.device import beside, joined, on_device, packed, repeated
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
 from condyle.tape.progress import compiling
-from condyle.tape.scalar import Scalar
+from condyle.tape.threads import made_once
 from condyle.tape.trace import Rows
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Simulation:
     def _build(self, robot: Robot, config: SimulationConfig, threads: int | None) -> None:
         self.robot, self.config = robot, config
         self.threads = None if threads is None else integer("Simulation", "threads", threads, 1)
-        self.status: Status | None = None
+        self._last = LastStatus()
         self._world = build_world(robot, config)
         self._functions: dict[Any, Function] = {}
         self._one_state = OneState(self.nu)
@@ -139,9 +139,12 @@ class Simulation:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold robot and options; compiled functions come again from the cache."""
-        # that of a call inside a trace belongs to the trace
-        numbers = self.status is not None and not isinstance(self.status.residual, Scalar)
-        return Simulation.from_config, (self.robot, self.config, self.threads), {"status": self.status if numbers else None}
+        return Simulation.from_config, (self.robot, self.config, self.threads), {"_last": self._last}
+
+    @property
+    def status(self) -> Status | None:
+        """Which states were stepped by the last call of this thread, and their residuals; None before its first call."""
+        return self._last.value
 
     # ---- sizes and states
 
@@ -323,25 +326,29 @@ class Simulation:
         """
         simple = backend == "cpu" and threads is None and not derivatives
         if simple and (one := self._one_state.step(x, u, wrenches, parameters, lanes)) is not None:
-            x1, self.status = one
+            x1, self._last.value = one
             return x1
         arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
         given = self._parameters(parameters, arrays[0])
         if any_traced((*arrays, *given.values())):
             x1, residual = self._function("inlined_step", ("x", "u"), default_options(on), given)(*arrays, *given.values())
-            self.status = Status.of(residual)
+            self._last.value = Status.of(residual)
             return (x1, *self._jacobians(arrays, given, on)) if derivatives else x1
         if derivatives and self.substeps == 1 and self.integrator in EULER:
             # the step is solved once
             x1, residual, *both = self._function("jacobians", ("x", "u"), on, given)(*arrays, *given.values())
             inputs = (arrays[0], arrays[1][..., None, :], *arrays[2:])
-            self.status = checked(self, residual, inputs, x1[..., None, :], given, freeze)
+            self._last.value = status = status_of(self, residual, inputs, x1[..., None, :], given)
+            if not freeze:
+                require_ok(self, status, inputs, x1[..., None, :])
             return x1, *self._with_controls(both)
         # one row of controls: the kernel of rollouts makes steps, too
         function, inputs = self._function("rollout", ("x", "us"), on, given), (arrays[0], arrays[1][..., None, :], *arrays[2:])
         xs, residual = function(*inputs, *given.values())
         x1 = xs[..., 0, :]
-        self.status = checked(self, residual, inputs, xs, given, freeze)
+        self._last.value = status = status_of(self, residual, inputs, xs, given)
+        if not freeze:
+            require_ok(self, status, inputs, xs)
         if simple and x1.ndim == 1 and x1.dtype == np.float64 and not on_device((x1,)):
             self._one_state.keep(function, tuple(given.values()), parameters, lanes)
         if not derivatives:
@@ -379,7 +386,9 @@ class Simulation:
         rows, residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
         start = repeated(beside(rows, x)[..., None, :], (*lead, 1, self.nx))
         xs = joined([start, rows], -2)
-        self.status = checked(self, residual, (x, us, *extra), rows, given, freeze)
+        self._last.value = status = status_of(self, residual, (x, us, *extra), rows, given)
+        if not freeze:
+            require_ok(self, status, (x, us, *extra), rows)
         if not derivatives:
             return xs
         # one more batch axis: the steps
@@ -481,8 +490,8 @@ class Simulation:
 
         Without a number of steps, a rollout makes as many as there are controls. `parameters`: names of those that are inputs.
         """
-        key = (name, tuple(parameters), *on)
-        if key not in self._functions:
+
+        def make() -> Function:
             from condyle.simulate.kernels import compiled
 
             backend, lanes, threads = on
@@ -494,21 +503,22 @@ class Simulation:
             if self.wrench_frames and kernel not in ("energy", "centers"):
                 shapes["wrenches"] = (len(self.wrench_frames), 6)
             specs = [self.parameters[name] for name in parameters]
-            ports = {spec.port: spec.name for spec in specs}
             shapes |= {spec.port: spec.shape for spec in specs}
             label = f"{LABELS.get(kernel, kernel.replace('_', ' '))} of '{self.robot.name}'"
             with compiling(label):
-                function = compiled(self._stepper, kernel, ports, **shapes)
+                function = compiled(self._stepper, kernel, {spec.port: spec.name for spec in specs}, **shapes)
             function.label = label
-            self._functions[key] = function.on(backend, lanes=lanes, threads=threads or self.threads)
-        return self._functions[key]
+            return function.on(backend, lanes=lanes, threads=threads or self.threads)
+
+        return made_once(self._functions, (name, tuple(parameters), *on), make)
 
     def _jacobians(self, arrays: tuple[Any, ...], given: dict[str, Any], on: On) -> tuple[np.ndarray, np.ndarray]:
         """(A, B) of a step; with substeps, the product of those of each step of the physics."""
         (x, u, *extra), values = arrays, tuple(given.values())
         alone = self.substeps == 1 and any_traced((*arrays, *values))
         function = self._function("inlined_jacobians" if alone else "jacobians", ("x", "u"), on, given)
-        found, n = _results(function(x, u, *extra, *values)), self.ndx
+        found, n = function(x, u, *extra, *values), self.ndx
+        found = found if isinstance(found, tuple) else (found,)
         A, B = self._with_controls(found[2:] if self._stepper.gives_state and not alone else found)
         if self.substeps == 1:
             return A, B
@@ -532,7 +542,7 @@ class Simulation:
         steps = len(us)
         function = self._function(("inlined_rollout", steps), ("x", "us"), on, given)
         chunk, residual = function(x, us, *extra, *given.values())
-        self.status = Status.of(residual)
+        self._last.value = Status.of(residual)
         xs = array([list(x), *chunk])
         if not derivatives:
             return xs
@@ -589,7 +599,3 @@ class Simulation:
     def _lead(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         """The batch axes of arrays that belong together."""
         return batch_axes(self.robot.name, **shapes)
-
-
-def _results(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,18 +84,35 @@ def worst_law(names: list[str], residuals: np.ndarray) -> tuple[str | None, floa
     return (names[k] if failed else None), float(numbers[k])
 
 
-def checked(
-    simulation: Simulation, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any], freeze: bool
-) -> Status:
-    """The status of a call; without `freeze`, a SimulationError for the first state that was not stepped.
+class LastStatus(local):
+    """The status of the last call of each thread, for calls that give back arrays alone.
 
-    `arrays`: states, rows of controls, wrenches. `rows`: the states after each step. Nothing is asked of states on a GPU, which
-    would have to be waited for: `status` says which were stepped.
+    A copy has that of the thread that makes it.
     """
-    status = Status.of(residual, lambda places: _failures(simulation, places, residual, arrays, rows, parameters))
-    if not freeze and not on_device((residual,)) and not np.all(status.ok):
+
+    value: Status | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # that of a call inside a trace belongs to the trace
+        numbers = self.value is not None and not isinstance(self.value.residual, Scalar)
+        return LastStatus, (), {"value": self.value} if numbers else {}
+
+
+def status_of(simulation: Simulation, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any]) -> Status:
+    """The status of a call with these residuals.
+
+    `arrays`: states, rows of controls, wrenches. `rows`: the states after each step.
+    """
+    return Status.of(residual, lambda places: _failures(simulation, places, residual, arrays, rows, parameters))
+
+
+def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], rows: Any) -> None:
+    """Raise a SimulationError for the first state that was not stepped; the arguments are those of `status_of`.
+
+    Nothing is asked of states on a GPU, which would have to be waited for: `status` says which were stepped.
+    """
+    if not on_device((status.residual,)) and not np.all(status.ok):
         _raise(simulation, status, arrays, rows)
-    return status
 
 
 def _failures(

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from condyle.atomic_write import replacing
+from condyle.tape.threads import in_turn
 
 MAGIC, VERSION = b"CONDYLE\0", 1
 HEADER = struct.Struct("<8sI32sQ32s")  # magic, version, key, payload length, payload sha256
@@ -82,11 +83,15 @@ class ObjectCache:
     def found(self, text: str, make: Callable[[], bytes]) -> bytes:
         """The payload stored under the hash of `text`, or else what `make` gives, stored now."""
         key = hashlib.sha256(text.encode()).hexdigest()
-        payload = self.load(key)
-        if payload is None:
-            payload = make()
-            self.store(key, payload)
-        return payload
+
+        def find() -> bytes:
+            payload = self.load(key)
+            if payload is None:
+                payload = make()
+                self.store(key, payload)
+            return payload
+
+        return in_turn(key, find)
 
     def _private_directory(self) -> Path | None:
         """The directory if only this user can reach into it; else None, with a warning unless it is merely absent."""

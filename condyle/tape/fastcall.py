@@ -5,7 +5,11 @@ the right shapes (up to three axes), it hands their addresses to the kernel and 
 the caller goes the general way.
 
 The code reads objects of CPython and NumPy at fixed offsets; where `layout_is_known` finds others (another interpreter, free
-threading) there is no fast path. Python's lock is held from the check of the arguments to the copy of the results.
+threading) there is no fast path.
+
+Results are made first, and the kernel writes into them. Making them may collect garbage, whose finalizers may call this function.
+From then on Python's lock is held and no Python code runs until the kernel has ended; so one frame, which holds addresses and
+scratch memory, serves all calls of a function.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,10 +38,10 @@ ONE_ARGUMENT = 8  # METH_O
 
 # the words of a record, which holds all that the code needs to know of one function; inputs and outputs follow
 NUMBERS = ("inputs", "outputs", "tuple", "array", "double", "float", "number")
-POINTERS = ("frame", "single", "check", "none", "results", "call_no_args", "get_item", "alloc", "incref", "decref")
+POINTERS = ("frame", "single", "check", "none", "tuple.type", "alloc", "new_like", "incref", "decref")
 HEAD = NUMBERS + POINTERS
-INPUT = 1 + AXES  # words of an input: number of axes, sizes
-OUTPUT = 2  # words of an output: what makes the result, key of a single number or null
+INPUT = 1 + AXES  # words of an input: number of axes, sizes; that of an output: an array like the result, or null for a number
+NEW_LIKE = 277  # place of PyArray_NewLikeArray in the table of NumPy's C interface, which is the same in all versions
 
 
 def _code() -> str:
@@ -49,22 +54,63 @@ def _code() -> str:
     return f"""
 define ptr @call(ptr %self, ptr %arguments) {{
 entry:
+  %whole = alloca ptr
+  store ptr null, ptr %whole
 {field("record", "ptr", "self", DATA)}
 {loads}
   %described = getelementptr i64, ptr %record, i64 {len(HEAD)}
+  %templates.at = mul i64 %inputs, {INPUT}
+  %templates = getelementptr i64, ptr %described, i64 %templates.at
 {field("kind", "i64", "arguments", TYPE)}
   %is.tuple = icmp eq i64 %kind, %tuple
   br i1 %is.tuple, label %counted, label %other
 counted:
 {field("count", "i64", "arguments", COUNT)}
   %fits = icmp eq i64 %count, %inputs
-  br i1 %fits, label %head, label %other
+  br i1 %fits, label %results, label %other
+
+; the results: one, or a tuple of several
+results:
+  %alone = icmp eq ptr %tuple.type, null
+  br i1 %alone, label %make, label %several
+several:
+  %items.whole = call ptr %alloc(ptr %tuple.type, i64 %outputs)
+  store ptr %items.whole, ptr %whole
+  %items = getelementptr i8, ptr %items.whole, i64 {ITEMS}
+  %no.tuple = icmp eq ptr %items.whole, null
+  br i1 %no.tuple, label %error, label %make
+make:
+  %slots = phi ptr [%whole, %results], [%items, %several]
+  br label %making
+making:
+  %m = phi i64 [0, %make], [%m.next, %made]
+  %m.more = icmp ult i64 %m, %outputs
+  br i1 %m.more, label %new, label %head
+new:
+  %template.place = getelementptr ptr, ptr %templates, i64 %m
+  %template = load ptr, ptr %template.place
+  %new.is.number = icmp eq ptr %template, null
+  br i1 %new.is.number, label %new.number, label %new.array
+new.number:
+  %number.type = inttoptr i64 %number to ptr
+  %made.number = call ptr %alloc(ptr %number.type, i64 0)
+  br label %made
+new.array:
+  %made.array = call ptr %new_like(ptr %template, i32 0, ptr null, i32 0)
+  br label %made
+made:
+  %value = phi ptr [%made.number, %new.number], [%made.array, %new.array]
+  %slot = getelementptr ptr, ptr %slots, i64 %m
+  store ptr %value, ptr %slot
+  %m.next = add i64 %m, 1
+  %no.value = icmp eq ptr %value, null
+  br i1 %no.value, label %error, label %making
 
 ; every argument: an array of the right shape, or a number
 head:
-  %k = phi i64 [0, %counted], [%k.next, %stored]
+  %k = phi i64 [0, %making], [%k.next, %stored]
   %more = icmp ult i64 %k, %inputs
-  br i1 %more, label %look, label %checked
+  br i1 %more, label %look, label %outputs.begin
 look:
   %item.at = add i64 %k, {ITEMS // 8}
   %item.place = getelementptr i64, ptr %arguments, i64 %item.at
@@ -118,73 +164,48 @@ stored:
   %k.next = add i64 %k, 1
   br label %head
 
-; the tuple of results is made first: making it may collect garbage, which may run any code
-checked:
-  %alone = icmp eq ptr %results, null
-  br i1 %alone, label %run, label %several
-several:
-  %made = call ptr %alloc(ptr %results, i64 %outputs)
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %error, label %run
+; every result: where its numbers lie
+outputs.begin:
+  %inputs.twice = shl i64 %inputs, 1
+  %first.port = add i64 %inputs.twice, 1
+  br label %output
+output:
+  %j = phi i64 [0, %outputs.begin], [%j.next, %result]
+  %j.more = icmp ult i64 %j, %outputs
+  br i1 %j.more, label %result, label %run
+result:
+  %result.place = getelementptr ptr, ptr %slots, i64 %j
+  %to = load ptr, ptr %result.place
+{field("to.kind", "i64", "to", TYPE)}
+  %to.value = getelementptr i8, ptr %to, i64 {VALUE}
+{field("to.data", "ptr", "to", DATA)}
+  %to.number = icmp eq i64 %to.kind, %number
+  %to.address = select i1 %to.number, ptr %to.value, ptr %to.data
+  %j.twice = shl i64 %j, 1
+  %to.port = add i64 %j.twice, %first.port
+  %to.place = getelementptr i64, ptr %frame, i64 %to.port
+  store ptr %to.address, ptr %to.place
+  %j.next = add i64 %j, 1
+  br label %output
 run:
-  %result = phi ptr [null, %checked], [%made, %several]
   call void %single(ptr %frame)
   %unchecked = icmp eq ptr %check, null
-  br i1 %unchecked, label %fill, label %verify
+  br i1 %unchecked, label %done, label %verify
 verify:
   %residue = load double, ptr %check
   %fine = fcmp oeq double %residue, 0.0
-  br i1 %fine, label %fill, label %refuse
-refuse:
-  br i1 %alone, label %other, label %drop
-drop:
-  call void %decref(ptr %result)
-  br label %other
-
-; every output: a copy of an array, or a number taken out of one
-fill:
-  %j = phi i64 [0, %run], [0, %verify], [%j.next, %next]
-  %j.more = icmp ult i64 %j, %outputs
-  br i1 %j.more, label %output, label %done
-output:
-  %skip = mul i64 %inputs, {INPUT}
-  %output.at = mul i64 %j, {OUTPUT}
-  %word = add i64 %skip, %output.at
-  %maker.place = getelementptr i64, ptr %described, i64 %word
-  %maker = load ptr, ptr %maker.place
-  %key.place = getelementptr i64, ptr %maker.place, i64 1
-  %key = load ptr, ptr %key.place
-  %is.copy = icmp eq ptr %key, null
-  br i1 %is.copy, label %copied, label %taken
-copied:
-  %copy = call ptr %call_no_args(ptr %maker)
-  br label %filled
-taken:
-  %entry.value = call ptr %get_item(ptr %maker, ptr %key)
-  br label %filled
-filled:
-  %value = phi ptr [%copy, %copied], [%entry.value, %taken]
-  br i1 %alone, label %return, label %keep
-return:
-  ret ptr %value
-keep:
-  %no.value = icmp eq ptr %value, null
-  br i1 %no.value, label %undo, label %next
-undo:
-  call void %decref(ptr %result)
-  br label %error
-next:
-  %slot.at = add i64 %j, {ITEMS // 8}
-  %slot = getelementptr i64, ptr %result, i64 %slot.at
-  store ptr %value, ptr %slot
-  %j.next = add i64 %j, 1
-  br label %fill
+  br i1 %fine, label %done, label %other
 done:
-  ret ptr %result
+  %given = load ptr, ptr %whole
+  ret ptr %given
 other:
+  %refused = load ptr, ptr %whole
+  call void %decref(ptr %refused)
   call void %incref(ptr %none)
   ret ptr %none
 error:
+  %partial = load ptr, ptr %whole
+  call void %decref(ptr %partial)
   ret ptr null
 }}
 """
@@ -236,8 +257,18 @@ def layout_is_known() -> bool:
     )
 
 
+@cache
+def _new_like() -> int:
+    """The address of PyArray_NewLikeArray(prototype, order, type, subclass), which makes a new array without numbers."""
+    table = import_module("numpy._core._multiarray_umath")._ARRAY_API
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address: int = ctypes.c_int64.from_address(pointer(table, None) + 8 * NEW_LIKE).value
+    return address
+
+
 def frame(kernel: CpuKernel) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """(scratch, (address, 0) of every port ... as the kernel's `single` reads them; buffers of the outputs; scratch memory).
+    """(scratch, (address, 0) of every port ... as the kernel's `single` reads them; arrays like the outputs; scratch memory).
 
     Of what has any number of rows, one row is taken.
     """
@@ -262,9 +293,7 @@ def fast_call(kernel: CpuKernel, result: type | None, *, guarded: bool) -> FastC
     results = buffers[: len(buffers) - guarded]
     if result is None and len(results) > 1:
         result = tuple
-    python, none, key = ctypes.pythonapi, None, ()
-    # a bound method or an array, and the empty index that takes a number out of an array without axes
-    makers: list[Any] = [a.copy if a.ndim else a for a in results]
+    python = ctypes.pythonapi
     head = {
         "inputs": len(inputs),
         "outputs": len(results),
@@ -276,22 +305,21 @@ def fast_call(kernel: CpuKernel, result: type | None, *, guarded: bool) -> FastC
         "frame": words.ctypes.data,
         "single": _address(kernel.single),
         "check": buffers[-1].ctypes.data if guarded else 0,
-        "none": id(none),
-        "results": 0 if result is None else id(result),
-        "call_no_args": _address(python.PyObject_CallNoArgs),
-        "get_item": _address(python.PyObject_GetItem),
+        "none": id(None),
+        "tuple.type": 0 if result is None else id(result),
         "alloc": _address(python.PyType_GenericAlloc),
+        "new_like": _new_like(),
         "incref": _address(python.Py_IncRef),
         "decref": _address(python.Py_DecRef),
     }
     axes = [n for port in inputs for n in (len(port.shape), *_one_row(port), *[0] * (AXES - len(port.shape)))]
-    made = [n for a, maker in zip(results, makers, strict=True) for n in (id(maker), 0 if a.ndim else id(key))]
-    record = np.array([*[head[name] for name in HEAD], *axes, *made], dtype=np.int64).view(_Record)
+    templates = [id(a) if a.ndim else 0 for a in results]
+    record = np.array([*[head[name] for name in HEAD], *axes, *templates], dtype=np.int64).view(_Record)
     method = _Method(b"condyle_kernel", _loaded().get_function_address("call"), ONE_ARGUMENT, None)
     make = python.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # the function holds the record, and the record all that the code uses
-    record.alive = (method, words, buffers, scratch, makers, key, result, kernel, _loaded())
+    record.alive = (method, words, buffers, scratch, result, kernel, _loaded())
     function: FastCall = make(ctypes.addressof(method), record, None)
     return function
 

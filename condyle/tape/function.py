@@ -26,6 +26,7 @@ from condyle.tape.progress import compiling
 from condyle.tape.ptx import ptx_source
 from condyle.tape.table import is_recording
 from condyle.tape.tape import Constant, Operations, Port, Tape, run_time_rows
+from condyle.tape.threads import made_once
 from condyle.tape.trace import Shape
 from condyle.tape.trace_cache import cached_trace, source_hash, traced_function
 from condyle.tape.two_pass import backward_pass, forward_pass
@@ -176,20 +177,22 @@ class Function:
 
     def kernel(self, precision: str = "f64") -> Kernel:
         """The compiled kernel; the first call compiles it or finds it in the cache."""
-        if precision not in self._kernels:
+
+        def make() -> Kernel:
             with compiling(self.label):
-                self._kernels[precision] = self._backend.compile(self.tape, precision, self._options)
-        return self._kernels[precision]
+                return self._backend.compile(self.tape, precision, self._options)
+
+        return made_once(self._kernels, precision, make)
 
     def device_kernel(self, precision: str, number: int) -> Any:
         """The compiled kernel on a GPU, by its number."""
         from condyle.tape.backends.cuda import cuda_kernel
 
-        key = f"cuda:{number} {precision}"
-        if key not in self._kernels:
+        def make() -> Kernel:
             with compiling(self.label):
-                self._kernels[key] = cuda_kernel(self.tape, precision, number)
-        return self._kernels[key]
+                return cuda_kernel(self.tape, precision, number)
+
+        return made_once(self._kernels, f"cuda:{number} {precision}", make)
 
     def source(self, language: str, precision: str = "f64") -> str:
         """The kernel as text: "tape", "c" (C99 for one state), on the cpu backend "llvm" or "asm" (of this processor), "ptx"."""

@@ -27,6 +27,7 @@ from condyle.tape.fingerprint import fingerprint
 from condyle.tape.frozen_random import watch_random
 from condyle.tape.tape import Block, Port, Tape
 from condyle.tape.tape_codec import decode_block, encode_block
+from condyle.tape.threads import in_turn
 from condyle.tape.trace import trace, trace_values
 
 ROOT = Path(__file__).parents[2]  # the folder that holds the package
@@ -96,20 +97,24 @@ def cached_trace(
     """
     cache, place = shared_cache(), hashlib.sha256(f"tape {key}".encode()).hexdigest()
     known = parameters or {}
-    stored = cache.load(place)
-    record = None if stored is None else json.loads(stored)
-    if record is not None and {p["parameter"] for p in record["inputs"] if p["parameter"]} <= known.keys():
-        inputs, outputs = (tuple(_port(stored, known) for stored in record[side]) for side in ("inputs", "outputs"))
-        return CachedTape(record["name"], inputs, outputs, record["hash"], make)
-    tape = make()
-    # parameters are objects of this process: they can be found again only by name
-    own = all(p.parameter is None or known.get(p.parameter.name) is p.parameter for p in tape.inputs)
-    if cache.directory is not None and own and unchanged():
-        ports = {side: [_port_record(p) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
-        cache.store(place, json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode())
-        if keep:
-            cache.store(_block_place(tape.hash), encode_block(tape.block))
-    return tape
+
+    def find() -> Tape:
+        stored = cache.load(place)
+        record = None if stored is None else json.loads(stored)
+        if record is not None and {p["parameter"] for p in record["inputs"] if p["parameter"]} <= known.keys():
+            inputs, outputs = (tuple(_port(stored, known) for stored in record[side]) for side in ("inputs", "outputs"))
+            return CachedTape(record["name"], inputs, outputs, record["hash"], make)
+        tape = make()
+        # parameters are objects of this process: they can be found again only by name
+        own = all(p.parameter is None or known.get(p.parameter.name) is p.parameter for p in tape.inputs)
+        if cache.directory is not None and own and unchanged():
+            ports = {side: [_port_record(p) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
+            cache.store(place, json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode())
+            if keep:
+                cache.store(_block_place(tape.hash), encode_block(tape.block))
+        return tape
+
+    return in_turn(place, find)
 
 
 def _block_place(tape_hash: str) -> str:

@@ -7,9 +7,9 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -27,6 +27,7 @@ from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
 from condyle.tape.tape import EXPECTED_ITERATIONS, Tape, operations, run_time_rows
 from condyle.tape.target import Target, cpu_target
+from condyle.tape.threads import made_once, share
 from condyle.tape.trace_cache import source_hash
 
 _word_at = ctypes.c_int64.from_address
@@ -36,6 +37,7 @@ ALIGN = 64  # bytes: scratch memory begins at a multiple of a vector's size
 SECONDS_PER_OPERATION = 0.3e-9  # for one lane block, before the kernel has been timed
 THREAD_PAYS = 100e-6  # s of work that each thread gets at least
 PIECES = 4  # pieces per thread, which even out the load
+LONG_PIECE = 0.05  # s: between pieces signals are handled, such as that of Ctrl-C
 FEW_PAY = 1.5  # times fewer operations from which on several states are computed one after the other, limbs side by side
 
 
@@ -99,6 +101,11 @@ def _llvm() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
+    # a fork waits for other threads' calls of LLVM: in the new process nobody would end them, or release their lock
+    if hasattr(os, "register_at_fork"):
+        lock = getattr(llvm.ffi.lib, "_lock", nullcontext())
+        release = partial(lock.__exit__, None, None, None)
+        os.register_at_fork(before=lock.__enter__, after_in_parent=release, after_in_child=release)
     return llvm
 
 
@@ -164,38 +171,47 @@ class CpuKernel(Kernel):
         return address
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
-        states = len(out[0])
-        words = [word for a in (*arrays, *out) for word in (address(a), a.strides[0])]
         rows = run_time_rows(self.tape.inputs, arrays) if self.rows_vary else 0
-        words.append(rows)
-        ports = np.array(words, dtype=np.int64)
-        blocks = -(-states // self.lanes)
-        workers = paying_threads(blocks, self.block_seconds * max(rows, 1), self.threads)
-        pieces = min(PIECES * workers, blocks) if workers > 1 else 1
-        edges = [blocks * k // pieces for k in range(pieces + 1)]
-        # whoever is free takes the next piece; how a batch is cut changes no bit
-        next_piece = count().__next__
-
-        def work() -> None:
-            memory = aligned_memory(self.scratch)
-            while (k := next_piece()) < pieces:
-                start = time.perf_counter()
-                self.batch(address(ports), edges[k], edges[k + 1], states - 1, address(memory) if self.scratch else None)
-                work_done = (edges[k + 1] - edges[k]) * max(rows, 1)
-                seconds, before = (time.perf_counter() - start) / work_done, self.block_seconds
-                # a mean that a single interruption does not spoil
-                self.block_seconds = 0.5 * (before + min(seconds, 3.0 * before + 1e-9))
-
-        helpers = [_pool(self.threads).submit(work) for _ in range(workers - 1)]
-        work()
-        for helper in helpers:
-            helper.result()
+        blocks = -(-len(out[0]) // self.lanes)
+        seconds = self.block_seconds * max(rows, 1)
+        workers = paying_threads(blocks, seconds, self.threads)
+        pieces = max(PIECES * workers if workers > 1 else 1, int(blocks * seconds / LONG_PIECE))
+        batch = Batch(self, arrays, out, rows, min(pieces, blocks))
+        if workers > 1:
+            share(batch, workers - 1)
+        else:
+            batch.run()
 
     def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
         """See Kernel.fast_call: arguments are read by machine code (fastcall.py)."""
         from condyle.tape.fastcall import fast_call
 
         return fast_call(self, result, guarded=guarded)
+
+
+class Batch:
+    """A call of a kernel, cut into pieces; how it is cut changes no bit. It holds all arrays, and so does whoever works on it."""
+
+    def __init__(self, kernel: CpuKernel, arrays: list[np.ndarray], out: list[np.ndarray], rows: int, pieces: int) -> None:
+        self.kernel, self.arrays, self.rows, self.pieces = kernel, (*arrays, *out), rows, pieces
+        self.ports = np.array([*[n for a in self.arrays for n in (address(a), a.strides[0])], rows], dtype=np.int64)
+        self.states = len(out[0])
+        blocks = -(-self.states // kernel.lanes)
+        self.edges = [blocks * k // pieces for k in range(pieces + 1)]
+        self.next_piece = count().__next__
+
+    def run(self) -> None:
+        """Compute pieces until there are none; whoever is free takes the next one."""
+        kernel = self.kernel
+        memory = aligned_memory(kernel.scratch)
+        scratch = address(memory) if kernel.scratch else None
+        while (k := self.next_piece()) < self.pieces:
+            start = time.perf_counter()
+            kernel.batch(address(self.ports), self.edges[k], self.edges[k + 1], self.states - 1, scratch)
+            work_done = (self.edges[k + 1] - self.edges[k]) * max(self.rows, 1)
+            seconds, before = (time.perf_counter() - start) / work_done, kernel.block_seconds
+            # a mean that a single interruption does not spoil
+            kernel.block_seconds = 0.5 * (before + min(seconds, 3.0 * before + 1e-9))
 
 
 class LimbKernels(Kernel):
@@ -207,16 +223,17 @@ class LimbKernels(Kernel):
 
     def __init__(self, few: int, one: Callable[[], CpuKernel], many: Callable[[], CpuKernel]) -> None:
         self.few, self._one, self._many = few, one, many
+        self._made: dict[str, CpuKernel] = {}
 
-    @cached_property
+    @property
     def one(self) -> CpuKernel:
         """The kernel for few states."""
-        return self._one()
+        return made_once(self._made, "one", self._one)
 
-    @cached_property
+    @property
     def many(self) -> CpuKernel:
         """The kernel for batches."""
-        return self._many()
+        return made_once(self._made, "many", self._many)
 
     def chosen(self, states: int) -> CpuKernel:
         """The kernel for so many states."""
@@ -252,11 +269,6 @@ def aligned_memory(size: int) -> np.ndarray:
     memory = np.empty(size + ALIGN, dtype=np.uint8)
     start = -address(memory) % ALIGN
     return memory[start : start + size]
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="condyle")
 
 
 # ---- the backend
