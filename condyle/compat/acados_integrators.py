@@ -14,7 +14,7 @@ from condyle.compat.acados_description import AcadosModel, AcadosOcp, AcadosSim,
 from condyle.compat.casadi_functions import expression_function, is_expression
 from condyle.errors import ControlError, ShapeError
 from condyle.mpc.dynamics import INTEGRATORS
-from condyle.tape.array import array
+from condyle.tape.array import array, where
 from condyle.tape.function import Function, function
 from condyle.tape.implicit import implicit
 from condyle.tape.linalg import solve
@@ -27,6 +27,7 @@ from condyle.tape.table import Table
 
 EXPLICIT = {1: "euler", 2: "midpoint", 4: "rk4"}  # and 3, Kutta's method of third order
 NEWTON_TOLERANCE, NEWTON_ITERATIONS = 1e-12, 30
+NEWTON_CONVERGED = 1e-8  # the last change, relative; a step whose equations are not solved has no result
 STRAIGHT = 32  # equations of an implicit step up to which straight code is quicker, and compiles in seconds
 
 Step = Callable[[Any, Any, Any, Any], Any]
@@ -191,14 +192,15 @@ class Implicit:
         return np.concatenate([_checked(value, self.size, "model.f_impl_expr") for value in each])
 
     def _iterated(self, change: Callable[[Any], Any]) -> Any:
-        """K by Newton's method, whose steps are -change(K)."""
+        """K by Newton's method, whose steps are -change(K); NaN if it does not converge."""
 
         def newton(_: Any, state: Any) -> Any:
             step = change(state["K"])
             return {"K": state["K"] - step, "change": np.max(abs(step) / (1.0 + abs(state["K"])))}
 
         start = {"K": array(np.zeros(self.stages * self.size)), "change": 1.0}
-        return loop(newton, start, NEWTON_ITERATIONS, until=lambda state: ~(state["change"] > NEWTON_TOLERANCE))["K"]
+        end = loop(newton, start, NEWTON_ITERATIONS, until=lambda state: ~(state["change"] > NEWTON_TOLERANCE))
+        return where(end["change"] <= NEWTON_CONVERGED, end["K"], np.full(self.stages * self.size, np.nan))
 
     # ---- many equations: stages and elimination as loops
 
@@ -309,7 +311,7 @@ class AcadosSimSolver:
         self._values[field_] = value
 
     def solve(self) -> int:
-        """Integrate over T; 0, or 1 if a number is not finite."""
+        """Integrate over T; 0, or 1 if a number is not finite, as where Newton's method of IRK does not converge."""
         given = {name: self._values[name] for name in ("x", "u", "p") if len(self._values[name])}
         self.function.kernel()  # compile before the clock starts
         start = time.perf_counter()
@@ -340,7 +342,8 @@ class AcadosSimSolver:
                 self.set(name, value)
         if self.solve() != 0:
             raise ControlError(
-                f"AcadosSimSolver.simulate: the next state of '{self.model_name}' is not finite; x, u or p is wrong"
+                f"AcadosSimSolver.simulate: the next state of '{self.model_name}' is not finite: x, u or p is wrong, or the "
+                "equations of an IRK step were not solved by Newton's method; more steps are easier to solve"
             )
         next_state: np.ndarray = self.get("x")
         return next_state

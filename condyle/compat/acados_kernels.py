@@ -90,7 +90,7 @@ class Kernels:
         if options.hessian_approx == "EXACT" or options.globalization == "MERIT_BACKTRACKING":
             self.solver = self.problem.sqp(
                 iterations=1, tolerance=float(100.0 * tolerance), qp_tolerance=float(tolerance), qp_iterations=iterations,
-                hessian=options.hessian_approx.lower(), line_search=8 if options.globalization == "MERIT_BACKTRACKING" else 1,
+                hessian=options.hessian_approx.lower(), line_search=line_search(options),
             )  # fmt: skip
         else:
             self.solver = self.problem.rti(qp_iterations=iterations, qp_tolerance=float(tolerance))
@@ -107,14 +107,23 @@ class Kernels:
 
     @cached_property
     def costates(self) -> Function:
-        """The multipliers of the dynamics, pi (N, nx), at a plan."""
+        """The multipliers at a plan: pi (N, nx) of the dynamics, and `first` of the first state."""
 
         def multipliers(**plan: Any) -> dict[str, Any]:
             qp = quadratic_program(self.problem, self.problem.values(), table(plan["states"]), table(plan["controls"]))
             duals = table(plan["duals"]) if "duals" in plan else ()
-            return {"pi": costates(qp, duals, plan.get("duals_end", ()))[0]}
+            pi, _, first = costates(qp, duals, plan.get("duals_end", ()))
+            return {"pi": pi, "first": first}
 
         return function(multipliers, **self.solver.plan_shapes)
+
+
+def line_search(options: Any) -> int:
+    """How many step lengths 1, 1/2, 1/4, ... there are down to the smallest one."""
+    if options.globalization != "MERIT_BACKTRACKING":
+        return 1
+    least = options.globalization_alpha_min or options.alpha_min
+    return 8 if not least else int(np.clip(2 + np.floor(np.log2(1.0 / least)), 2, 32))
 
 
 def tolerances(options: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from condyle.compat.acados_kernels import Kernels, Structure, split, structure_a
 from condyle.compat.acados_problem import Formulation, _array
 from condyle.errors import ControlError, FileError
 from condyle.mpc.barrier import Sides
-from condyle.mpc.solver import Solution
+from condyle.mpc.solver import FAILED, STOPPED
 from condyle.mpc.sqp import RealTimeIteration
 from condyle.tape.function import Function
 
@@ -232,31 +232,39 @@ class AcadosOcpSolver:
         lower, upper = self._numbers.bounds[0]["lbx"], self._numbers.bounds[0]["ubx"]
         if not np.array_equal(lower, upper) and not np.isnan(lower).any():
             raise ControlError("lbx and ubx of stage 0 must be the same: the measured state; a free first state is not supported")
-        unsolved = failing = False
-        for _ in range(most):
+        kept, unsolved = self._plan, False
+        program = (0.0, 0.0, 0.0)  # status, iterations and step length of the program that led to an iterate
+        for k in range(most):
             found = self._step(kernels, data) if self._prepared is None else self._feedback(kernels)
             self._prepared = None
-            self._found = {"residuals": np.array([float(found.residuals[name]) for name in RESIDUALS])}
-            # an iteration of rti says whether its quadratic program was solved
-            unsolved = kernels.solver.name == "rti" and int(found.status) == 1
-            self._rows.append([len(self._rows), *self._found["residuals"], float(unsolved), float(found.iterations), 1.0])
-            if int(found.status) == 2:
-                return QP_FAILURE if failing else NAN_DETECTED
-            failing = unsolved
-            self._plan = {name: np.array(value) for name, value in found.plan.items()}
-            if unsolved:
-                # the next program starts without these multipliers, which may be anything
-                fresh = kernels.solver.start(self._plan["states"][0])
-                self._plan = fresh | {name: self._plan[name] for name in ("states", "controls")}
+            self._found = {"residuals": _residuals(found)}
+            self._rows.append([k, *self._found["residuals"], *program])
+            if int(found.status) == FAILED:
+                self._plan = self._without_multipliers(kernels, kept)
+                return QP_FAILURE if unsolved else NAN_DETECTED
+            self._plan = {name: np.array(getattr(found, name)) for name in kernels.solver.plan_shapes}
             if not rti and (self._found["residuals"] <= self._tolerances).all():
                 return SUCCESS
+            unsolved, *program = _program(found)
+            program = (float(unsolved), *program)
+            if unsolved:
+                # the next program starts without these multipliers, which may be anything
+                self._plan = self._without_multipliers(kernels, self._plan)
+            else:
+                kept = self._plan
+        self._rows.append([most, *np.full(4, np.nan), *program])
         if unsolved:
+            self._plan = self._without_multipliers(kernels, kept)
             return QP_FAILURE
         return SUCCESS if rti else MAX_ITER
 
-    def _step(self, kernels: Kernels, data: dict[str, np.ndarray]) -> Solution:
-        found: Solution = kernels.solver(self._numbers.bounds[0]["lbx"], self._plan, **self._taken(kernels.solver.function, data))
-        return found
+    def _without_multipliers(self, kernels: Kernels, plan: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The states and controls of a plan, with the slacks and multipliers of a first solve."""
+        return kernels.solver.start(plan["states"][0]) | {name: plan[name] for name in ("states", "controls")}
+
+    def _step(self, kernels: Kernels, data: dict[str, np.ndarray]) -> Any:
+        x = self._numbers.bounds[0]["lbx"]
+        return kernels.solver.outputs(x, self._plan, **self._taken(kernels.solver.function, data))
 
     def _prepare(self, kernels: Kernels, data: dict[str, np.ndarray]) -> None:
         """Phase 1: all that the first state is not needed for. Steps with a line search or exact Hessians have one phase only."""
@@ -264,13 +272,10 @@ class AcadosOcpSolver:
             prepare, _ = kernels.solver.phases
             self._prepared = prepare(*self._plan_arrays(kernels), **self._taken(prepare, data))
 
-    def _feedback(self, kernels: Kernels) -> Solution:
+    def _feedback(self, kernels: Kernels) -> Any:
         """Phase 2, with what phase 1 left; stationarity and gaps of the dynamics are not computed."""
         assert isinstance(kernels.solver, RealTimeIteration)
-        found = kernels.solver.phases[1](self._numbers.bounds[0]["lbx"], *self._prepared, *self._plan_arrays(kernels))
-        residuals = {name: getattr(found, name, np.nan) for name in RESIDUALS}
-        plan = {name: getattr(found, name) for name in kernels.solver.plan_shapes}
-        return Solution(found.u, plan, found.status, found.iterations, residuals, np.nan, self._formulation.nx)
+        return kernels.solver.phases[1](self._numbers.bounds[0]["lbx"], *self._prepared, *self._plan_arrays(kernels))
 
     def _plan_arrays(self, kernels: Kernels) -> list[np.ndarray]:
         return [self._plan[name] for name in kernels.solver.plan_shapes]
@@ -297,19 +302,22 @@ class AcadosOcpSolver:
         if field_ == "z":
             return np.zeros(0)
         if field_ == "pi":
-            return self._costates(k)
+            if k == self.N:
+                raise ControlError(f"get: there is no 'pi' in the last stage, {self.N}")
+            return np.copy(self._costates().pi[k])
         if field_ in ("sl", "su", "lam"):
             return self._of_sides(k, field_)
         raise ControlError(f"get: '{field_}' is not supported; there are x, u, p, pi, lam, sl, su")
 
-    def _costates(self, k: int) -> np.ndarray:
-        if k == self.N:
-            raise ControlError(f"get: there is no 'pi' in the last stage, {self.N}")
+    def _costates(self) -> Any:
         kernels, data = self._current()
-        return np.copy(kernels.costates(**self._plan, **self._taken(kernels.costates, data))[k])
+        return kernels.costates(**self._plan, **self._taken(kernels.costates, data))
 
     def _of_sides(self, k: int, field: str) -> np.ndarray:
-        """Slacks in the order of zl; or multipliers: lower bounds, upper bounds (u, x, g, h), then zeros for the slacks."""
+        """Slacks in the order of zl; or multipliers: lower bounds, upper bounds (u, x, g, h), then zeros for the slacks.
+
+        Those of x in the first stage are the multipliers of x0.
+        """
         kernels, _ = self._current()
         end = k == self.N
         rows = kernels.structure.rows_end if end else kernels.structure.rows
@@ -332,7 +340,10 @@ class AcadosOcpSolver:
                 slack[letter][place] = l / side.l2 if e is None else e
         if field != "lam":
             return slack[field[1]]
-        order = [g.field for g in sorted(here, key=lambda g: ("bu", "bx", "g", "h").index(g.field))]
+        if k == 0:
+            first = self._costates().first
+            lam |= {("bx", "l"): np.maximum(first, 0.0), ("bx", "u"): np.maximum(-first, 0.0)}
+        order = sorted({name for name, _ in lam}, key=("bu", "bx", "g", "h").index)
         return np.concatenate([np.zeros(0), *[lam[name, side] for side in "lu" for name in order], np.zeros(2 * len(slack["l"]))])
 
     def get_cost(self) -> float:
@@ -344,14 +355,17 @@ class AcadosOcpSolver:
     def get_residuals(self, recompute: bool = False) -> np.ndarray:
         """Stationarity, dynamics, inequalities, complementarity: the largest violation of each, at the last iterate."""
         if recompute or self._options.nlp_solver_type == "SQP_RTI":
-            found = self._step(*self._current())
-            return np.array([float(found.residuals[name]) for name in RESIDUALS])
+            return _residuals(self._step(*self._current()))
         return np.copy(self._found["residuals"])
 
     def get_stats(self, field_: str) -> Any:
-        """Of the last solve: time_tot, sqp_iter, qp_iter, residuals, statistics (one column per iteration), ..."""
+        """Of the last solve: time_tot, sqp_iter, qp_iter, residuals, statistics, ...
+
+        One column per iterate: its residuals, then status, iterations and step length of the program that led to it.
+        """
         table = np.array(self._rows).reshape(-1, 8).T
-        counts = {"sqp_iter": table.shape[1], "nlp_iter": table.shape[1], "stat_m": table.shape[1], "stat_n": 7}
+        steps = max(table.shape[1] - 1, 0)
+        counts = {"sqp_iter": steps, "nlp_iter": steps, "stat_m": table.shape[1], "stat_n": 7}
         columns = {
             "qp_stat": 5,
             "qp_iter": 6,
@@ -418,3 +432,15 @@ class AcadosOcpSolver:
         """Nothing: the first solve compiles."""
 
     build = generate
+
+
+def _residuals(found: Any) -> np.ndarray:
+    """Residuals among the outputs of an iteration; NaN for those that are not there."""
+    return np.array([float(getattr(found, name, np.nan)) for name in RESIDUALS])
+
+
+def _program(found: Any) -> tuple[bool, float, float]:
+    """(whether the quadratic program of an iteration was not solved, its iterations, the step length)."""
+    if hasattr(found, "qp_solved"):
+        return not found.qp_solved, float(found.qp_iterations), float(found.step_length)
+    return int(found.status) == STOPPED, float(found.iterations), 1.0

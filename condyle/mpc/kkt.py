@@ -23,7 +23,7 @@ def multipliers(sides: Sides, dual: Any, active: Any) -> list[Any]:
 
 
 def costates(qp: QP, duals: Any, duals_end: Any, z: Table | None = None, end: Any = None) -> tuple[Table, Any, Any]:
-    """(costates pi_{k+1} of the stages (N, n), largest stationarity by the controls, largest costate).
+    """(costates pi_{k+1} of the stages (N, n), largest stationarity by the controls, costate pi_0 of the first state).
 
     At the trajectory itself, or at z, x_N of the program if they are given.
     """
@@ -33,20 +33,20 @@ def costates(qp: QP, duals: Any, duals_end: Any, z: Table | None = None, end: An
         last = last + pulled(qp.sides_end, qp.C_end, multipliers(qp.sides_end, duals_end, qp.active_end))
 
     def stage(k: Any, state: Any, row: Any) -> Any:
-        pi, worst, largest = state
+        pi, worst = state
         gradient = row["g"] if z is None else row["g"] + row["H"] @ row["z"]
         if qp.sides.count:
             gradient = gradient + pulled(qp.sides, row["C"], multipliers(qp.sides, row["duals"], row["active"]))
         A, B = qp.system.split(row["AB"])
         by_x, by_u = gradient[:n] + A.T @ pi, gradient[n:] + B.T @ pi
         worst = np.maximum(worst, np.max(abs(array(by_u))))
-        return (array(by_x), worst, np.maximum(largest, np.max(abs(array(pi))))), array(pi)
+        return (array(by_x), worst), array(pi)
 
     rows: dict[str, Any] = {"AB": qp.system.AB, "g": qp.g}
     rows |= {} if z is None else {"z": z, "H": qp.H}
     rows |= {"C": qp.C, "duals": duals, "active": qp.active} if qp.sides.count else {}
-    (_, worst, largest), written = scan(stage, (array(last), 0.0, 0.0), rows, reverse=True)
-    return written, worst, largest
+    (first, worst), written = scan(stage, (array(last), 0.0), rows, reverse=True)
+    return written, worst, first
 
 
 def stationarity_at_zero(qp: QP, duals: Any, duals_end: Any) -> Any:

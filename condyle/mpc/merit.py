@@ -3,7 +3,7 @@
     phi(a) = sum of costs at (x (+) a dx, u + a du) + nu (sum of |dynamics| + sum of what hard sides are exceeded by)
 
 Costs of slacks count with the costs. The first step length of 1, 1/2, 1/4, ... whose phi falls by ARMIJO of what is predicted is
-taken, or else the shortest one.
+taken, or else the shortest one at which phi is finite; none, if there is no such one and phi was finite before.
 """
 
 from __future__ import annotations
@@ -53,10 +53,13 @@ def line_search(
     fall = predicted - nu * penalty0
     most = cost0 + nu * penalty0
     most = most + ROUNDING * (1.0 + abs(most))
-    alpha: Any = 0.5 ** (lengths - 1)
+    finite = [isfinite(found[k, 0] + found[k, 1]) for k in range(1, lengths + 1)]
+    alpha: Any = where(isfinite(most), 0.0, 1.0)
+    for k in range(lengths):
+        alpha = where(finite[k], 0.5**k, alpha)
     for k in reversed(range(lengths)):
         enough = found[k + 1, 0] + nu * found[k + 1, 1] <= most + ARMIJO * 0.5**k * fall
-        alpha = where(enough, 0.5**k, alpha)
+        alpha = where(enough & finite[k], 0.5**k, alpha)
     return Search(alpha, nu)
 
 

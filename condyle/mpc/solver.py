@@ -163,13 +163,17 @@ class Solver:
 
     def __call__(self, x: Any, plan: Mapping[str, Any] | None = None, **data: Any) -> Solution:
         """Solve from the state x and the last plan, `start(x)` by default; `data`: of the problem, what is not the default."""
+        return self.solution(self.outputs(x, plan, **data))
+
+    def outputs(self, x: Any, plan: Mapping[str, Any] | None = None, **data: Any) -> Any:
+        """What the compiled function gives, which a solution is made of."""
         arrays = self._plan_arrays(x, plan)
         if not any_traced((x, *arrays)):
             data = {name: self._checked(name, value) for name, value in data.items()}
         call = self.function
         if np.ndim(x) == 1 and not any_traced((x, *arrays)) and not on_device((x, *arrays, *data.values())):
             call = self._one_state
-        return self.solution(call(x, *arrays, **data))
+        return call(x, *arrays, **data)
 
     def _plan_arrays(self, x: Any, plan: Mapping[str, Any] | None) -> list[Any]:
         if plan is None:

@@ -136,9 +136,14 @@ def test_multipliers_satisfy_stationarity(solver):
     integrator = AcadosSimSolver(solver.acados_ocp)
     for k, costate in zip((0, 7, 19), pi, strict=True):
         integrator.simulate(x=x[k], u=u[k])
-        lower, upper = solver.get(k, "lam")[:2]
-        gradient = h * R @ u[k] + integrator.get("Su").T @ costate + upper - lower
+        # of u, and in the first stage of x0, as in acados
+        lower, upper = np.split(solver.get(k, "lam"), 2)
+        assert (lower >= 0.0).all() and (upper >= 0.0).all() and len(lower) == (5 if k == 0 else 1)
+        gradient = h * R @ u[k] + integrator.get("Su").T @ costate + upper[:1] - lower[:1]
         assert np.abs(gradient).max() < 1e-5
+        if k == 0:
+            gradient = h * Q @ x[k] + integrator.get("Sx").T @ costate + upper[1:] - lower[1:]
+            assert np.abs(gradient).max() < 1e-9 * np.abs(costate).max()
 
 
 def test_casadi_and_numpy_models_give_the_same_answer(solver):
