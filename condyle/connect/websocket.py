@@ -109,7 +109,7 @@ class WebSocket(Transport):
         if thread is None:
             return
         self._loop.call_soon_threadsafe(self._end, reason)
-        thread.join(2.0 * CLOSE_TIME)
+        thread.join(4.0 * CLOSE_TIME)
 
     def _fits(self, tick: int) -> bool:
         return self._command is not None and self._command.tick == tick
@@ -117,16 +117,15 @@ class WebSocket(Transport):
     # ---- the thread of the sockets
 
     def _serve(self, ready: list[BaseException | None]) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._main(ready))
-        except BaseException as error:
-            with self._changed:
-                ready.append(error)
-                self._lost = True
-                self._changed.notify_all()
-        finally:
-            self._loop.close()
+        # it cancels and awaits the tasks of clients that do not take the end
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            try:
+                runner.run(self._main(ready))
+            except BaseException as error:
+                with self._changed:
+                    ready.append(error)
+                    self._lost = True
+                    self._changed.notify_all()
 
     async def _main(self, ready: list[BaseException | None]) -> None:
         from websockets.asyncio.server import serve

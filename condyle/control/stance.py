@@ -109,7 +109,7 @@ def stance(world: Simulation, keyframe: str | None = None, *, q: Any = None) -> 
     """The stance of a robot: at a keyframe of its file, at q, or at its neutral pose; a free base is put on the ground."""
     robot = world.robot
     if q is not None:
-        return _at(world, np.asarray(q, dtype=float))
+        return _at(world, on_ground(world, np.asarray(q, dtype=float)))
     pose, name = stance_pose(robot, keyframe), chosen_keyframe(robot, keyframe)
     source = "its neutral pose" if name is None else f"the keyframe '{name}'"
     return Stance(world, on_ground(world, pose), None if name is None else controls(robot, name), source)

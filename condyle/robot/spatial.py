@@ -168,8 +168,9 @@ class Inertia:
 
     @property
     def com(self) -> Array:
-        """The centre of mass, h / mass."""
-        return self.h / self.mass
+        """The centre of mass, h / mass; of a body without mass the origin of its frame."""
+        massless = isinstance(self.mass, (int, float)) and self.mass == 0.0
+        return np.zeros(3) if massless else self.h / self.mass
 
     @property
     def I_com(self) -> Array:

@@ -101,6 +101,9 @@ def _utf8(source: str | bytes, file: str) -> bytes:
     return source
 
 
+CLOSING = re.compile(rb"</([^<>\s]{1,200})\s*>")
+
+
 class _Builder:
     """The handlers that expat calls, and the stack of elements still open."""
 
@@ -132,6 +135,11 @@ class _Builder:
         except expat.ExpatError as error:
             unclosed = f" inside <{self.open[-1].tag}> of line {self.open[-1].line}" if self.open else ""
             what = expat.ErrorString(error.code)
+            # expat points behind the bracket of a second closing tag
+            second = None if self.open else CLOSING.match(source, max(0, self.parser.ErrorByteIndex - 1))
+            if self.root is not None and second:
+                tag = quoted(second[1].decode("utf-8", "replace"))[1:-1]
+                what = f"a second </{tag}> stands after the one that ends the file: delete one of them"
             raise RobotError([f"{self.file}:{error.lineno}: the XML is broken{unclosed}: {what}"]) from None
         assert self.root is not None  # expat refuses a document without one
         return self.root

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -282,3 +285,29 @@ def test_messages_of_the_server_have_the_members_of_the_table() -> None:
         assert set(found) - {"type"} == set(messages.FROM_SERVER[found["type"]])
     data = messages.state_bytes(EXCHANGE, 3, numbers)
     assert len(data) == 16 + 8 * EXCHANGE.sent and int.from_bytes(data[:8], "little") == 3
+
+
+SLOW = """
+import sys, threading, time
+sys.path.insert(0, {tests!r})
+from connect.test_websocket import EXCHANGE, SIGNALS, Socket
+from condyle.connect.external import Requests
+from condyle.connect.websocket import WebSocket
+
+transport = WebSocket(0)
+transport.open(EXCHANGE, Requests())
+transport.exchange(0, SIGNALS, 0.0)
+slow = Socket(transport.url, {{"type": "hello", "rate": 1}})
+slow.hear("state")
+silent = Socket(transport.url)
+time.sleep(0.1)
+transport.close("the run is over")
+assert not any(thread.name == "condyle websocket" for thread in threading.enumerate())
+"""
+
+
+def test_the_end_leaves_no_task_behind() -> None:
+    """Of a watcher that sleeps between two states, and of one that never says hello."""
+    command = [sys.executable, "-X", "dev", "-c", SLOW.format(tests=str(Path(__file__).parents[1]))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "Task" not in done.stderr and "Warning" not in done.stderr, done.stderr

@@ -123,3 +123,12 @@ def test_sim_holds_the_stance_by_default(tmp_path: Path) -> None:
     cd.read_run(tmp_path / "run.cdl").check()
     fallen = facts("--passive", "--keyframe", "low")
     assert fallen["controller"] == "none" and fallen["stance"] is None and fallen["joints"]["shoulder"] > 0.2
+
+
+def test_a_free_base_is_put_on_the_ground_at_a_given_pose() -> None:
+    world = cd.Simulation(cd.load("fourlimb"), 0.002, cd.Plane())
+    q = world.robot.neutral()
+    q[2], q[8] = 5.0, 0.3
+    np.testing.assert_array_equal(cd.stance(world, q=q).q, world.split(world.stand(q))[0])
+    air = cd.Simulation(cd.load("fourlimb"), 0.002)
+    np.testing.assert_array_equal(cd.stance(air, q=q).q, q)

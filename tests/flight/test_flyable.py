@@ -13,9 +13,7 @@ from condyle.flight.flyable import require_flyable
 
 LINK = """<link name="{name}"><inertial><mass value="{mass}"/>
   <inertia ixx="0.01" iyy="0.01" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
-FIXED = (
-    '<joint name="{name}" type="fixed"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}" rpy="{rpy}"/></joint>'
-)
+FIXED = '<joint name="{name}" type="fixed"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}"/></joint>'
 TURNS = """<joint name="{name}" type="revolute"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}"/>
   <axis xyz="{axis}"/><limit lower="-1.5" upper="1.5" effort="6" velocity="3"/></joint>"""
 

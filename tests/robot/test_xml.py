@@ -42,6 +42,10 @@ def test_a_byte_order_mark_and_other_letters_are_fine() -> None:
         (b"  \n ", "a.urdf:1: the file is empty"),
         (b"<a>\n<b>", "a.urdf:2: the XML is broken inside <b> of line 2: no element found"),
         (b"<a>\n</b>", "a.urdf:2: the XML is broken inside <a> of line 1: mismatched tag"),
+        (
+            b"<mujoco>\n</mujoco>\n</mujoco>",
+            "a.urdf:3: the XML is broken: a second </mujoco> stands after the one that ends the file: delete one of them",
+        ),
         (b"<a/><b/>", "a.urdf:1: the XML is broken: junk after document element"),
         (b"hello", "a.urdf:1: the XML is broken: syntax error"),
         (b"<a x='1' x='2'/>", "a.urdf:1: the XML is broken: duplicate attribute"),
