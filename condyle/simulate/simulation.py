@@ -338,22 +338,23 @@ class Simulation:
             # the step is solved once
             x1, residual, *both = self._function("jacobians", ("x", "u"), on, given)(*arrays, *given.values())
             inputs = (arrays[0], arrays[1][..., None, :], *arrays[2:])
-            self._last.value = status = status_of(self, residual, inputs, x1[..., None, :], given)
-            if not freeze:
-                require_ok(self, status, inputs, x1[..., None, :])
+            self._keep_status(residual, inputs, x1[..., None, :], given, freeze)
             return x1, *self._with_controls(both)
         # one row of controls: the kernel of rollouts makes steps, too
         function, inputs = self._function("rollout", ("x", "us"), on, given), (arrays[0], arrays[1][..., None, :], *arrays[2:])
         xs, residual = function(*inputs, *given.values())
         x1 = xs[..., 0, :]
-        self._last.value = status = status_of(self, residual, inputs, xs, given)
-        if not freeze:
-            require_ok(self, status, inputs, xs)
+        self._keep_status(residual, inputs, xs, given, freeze)
         if simple and x1.ndim == 1 and x1.dtype == np.float64 and not on_device((x1,)):
             self._one_state.keep(function, tuple(given.values()), parameters, lanes)
         if not derivatives:
             return x1
         return (x1, *self._jacobians(arrays, given, on))
+
+    def _keep_status(self, residual: Any, inputs: tuple[Any, ...], rows: Any, given: dict[str, Any], freeze: bool) -> None:
+        self._last.value = status = status_of(self, residual, inputs, rows, given)
+        if not freeze:
+            require_ok(self, status, inputs, rows)
 
     def rollout(
         self,
@@ -386,9 +387,7 @@ class Simulation:
         rows, residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
         start = repeated(beside(rows, x)[..., None, :], (*lead, 1, self.nx))
         xs = joined([start, rows], -2)
-        self._last.value = status = status_of(self, residual, (x, us, *extra), rows, given)
-        if not freeze:
-            require_ok(self, status, (x, us, *extra), rows)
+        self._keep_status(residual, (x, us, *extra), rows, given, freeze)
         if not derivatives:
             return xs
         # one more batch axis: the steps
