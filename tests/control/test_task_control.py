@@ -34,6 +34,7 @@ def impedance_loop(name: str, passive: bool) -> Any:
     return cd.Loop(world, closed, R=9, p=3, push=6, counted=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "passive"), [("ur3", True), ("panda", False)])
 def test_stiffness_by_a_push(name: str, passive: bool) -> None:
     """A constant wrench along each axis of the task frame moves the tool by F / K along it; the null space has no part in it."""
