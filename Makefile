@@ -6,8 +6,8 @@ PYTEST_ARGS ?=
 TEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV        := .venv
 BIN         := $(VENV)/bin
-# PYTEST_ARGS: --random draws new examples, --empty-cache compiles everything again
-PYTEST      := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
+# PYTEST_ARGS: --random draws new examples, --empty-cache compiles everything again. The tests of a file share robots and kernels
+PYTEST      := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
 # the markers that `make test` leaves out and `make test-all` adds (pyproject.toml)
 LEFT_OUT    := slow or docs or peers or browser or gpu
 

@@ -44,14 +44,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", str(KEPT_CACHE))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a file run on one worker, which makes what they share once; `xdist_group` on a test names another group."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 def pytest_collection_finish() -> None:
     """What is imported and collected by now stays until the end: no collection of garbage need look at it again."""
     gc.collect()

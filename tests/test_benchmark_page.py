@@ -41,6 +41,7 @@ def test_a_result_says_where_and_how_it_was_measured(path: Path) -> None:
     assert result.rates or result.facts
 
 
+@pytest.mark.docs
 def test_both_pictures_are_drawn(found: list[Measured], tmp_path: Path) -> None:
     paths = draw(found, tmp_path)
     assert [path.name for path in paths] == ["benchmarks_batch.png", "benchmarks_dof.png"]

@@ -125,6 +125,7 @@ def offered(line, cwd):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_tab_completes_commands_robots_files_and_joints(tmp_path, monkeypatch):
     root = str(Path(__file__).resolve().parent.parent)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))

@@ -122,6 +122,7 @@ def test_controllers_of_one_robot(robot, controller, seconds, frames, tmp_path):
     assert found.check().identical
 
 
+@pytest.mark.slow
 def test_hovering_stays_and_comes_back_from_a_push():
     done = condyle("sim", "birotor", "-c", "hover", "--seconds", "3", "--push", "0", "4", "0", "--json")
     place = json.loads(done.stdout)["base"]["position"]

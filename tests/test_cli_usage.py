@@ -268,6 +268,7 @@ def test_ctrl_c_without_a_file_says_that_nothing_is_kept(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_next_commands_can_be_typed(tmp_path):
     assert shell_command("view", "a b.cdl") == f"{program()} view 'a b.cdl'"
     here = {

@@ -188,7 +188,7 @@ def first_failure(folder: Path, what: list[str], workers: int, limit: float) -> 
         "-n",
         str(workers),
         "--dist",
-        "loadgroup",
+        "loadfile",
         "--tb=no",
         "-rfE",
         *what,
@@ -216,7 +216,7 @@ def first_failure(folder: Path, what: list[str], workers: int, limit: float) -> 
     if child.returncode in (0, 5):  # 5: no test was selected
         return ""
     match = re.search(r"(?m)^(?:FAILED|ERROR) (\S+)", out)
-    return match[1].partition("@")[0] if match else f"exit status {child.returncode}"
+    return match[1] if match else f"exit status {child.returncode}"
 
 
 def attempt(fault: Fault, folder: Path, workers: int, limit: float) -> Outcome:

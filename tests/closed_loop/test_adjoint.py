@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 from simulate.bodies import a_pendulum, a_sphere
 
 import condyle as cd
@@ -106,7 +107,7 @@ def difference(loop: cd.Loop, call: dict[str, Any], direction: dict[str, np.ndar
     return float((ends[0] - ends[1]) / (2 * h))
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", slow_except([name for name in LOOPS if name != "ball"], LOOPS))
 def test_gradients_of_a_hundred_ticks(name: str) -> None:
     rng = np.random.default_rng(11)
     make, arguments = LOOPS[name]

@@ -14,14 +14,16 @@ SAME_FORMULA = 1e-12
 # one side solves with the conditions' slopes or with M
 SOLVED = 1e-10
 SEED = 3
+# those that compile slowest have a simpler one of their kind beside them
+QUICK = [name for name in SYSTEMS if name not in ("two_wheeled", "squeezer", "five_bar", "four_bars")]
 
 
-@pytest.fixture(scope="module", params=list(SYSTEMS))
+@pytest.fixture(scope="module", params=slow_except(QUICK, SYSTEMS))
 def system(request: Any) -> System:
     return SYSTEMS[request.param]()
 
 
-@pytest.mark.parametrize("name", slow_except(SYSTEMS, [*SYSTEMS, *(name for name in LARGE if name != "ball_loop")]))
+@pytest.mark.parametrize("name", slow_except(QUICK, [*SYSTEMS, *(name for name in LARGE if name != "ball_loop")]))
 def test_forces_of_the_constraint_are_what_the_full_equations_lack_and_do_no_work(name: str) -> None:
     """d'Alembert: M a + c - tau, with a from differences of the lifted velocity, is orthogonal to every motion that remains."""
     system = (SYSTEMS | LARGE)[name]()

@@ -24,6 +24,8 @@ from dynamics.random_robots import TOOL
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.peers
+
 pytest.importorskip("pinocchio")
 
 # one side solves with M and the other with M and A, whose condition numbers are below 1e4 on these robots

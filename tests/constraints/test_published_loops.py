@@ -136,10 +136,12 @@ def test_a_rod_on_a_ball_joint_follows_in_part(leg: cd.Robot) -> None:
             assert link.limits.lower <= q[link.q.start] <= link.limits.upper
 
 
+@pytest.mark.slow
 def test_the_leg_moves_as_with_multipliers(leg: cd.Robot) -> None:
     check_against_mujoco(leg, LEG, spread=0.1)
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_leg_are_right(leg: cd.Robot) -> None:
     rng, step = np.random.default_rng(2), 1e-5
     y, w = leg.neutral(), 0.5 * rng.standard_normal(leg.nv)

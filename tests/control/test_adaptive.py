@@ -88,6 +88,7 @@ def test_the_storage_of_adaptive_control_never_grows() -> None:
     np.testing.assert_allclose(V[0] - V[1:], lost[:-1], rtol=0.0, atol=0.03 * lost[-1])
 
 
+@pytest.mark.slow
 def test_adaptation_finds_a_hidden_load() -> None:
     """34 % error of the torques before, below 1 % after 30 s, on a motion that it has not seen; and the arm follows."""
     nominal = cd.load("ur3")

@@ -165,6 +165,7 @@ def loops(robot: cd.Robot, distances: RobotDistances) -> Loops:
 RECORD = ["q", "v", "u", "wanted", "safety_filter.slack", "safety_filter.barrier"]
 
 
+@pytest.mark.slow
 def test_random_obstacles_are_never_closer_than_the_margin(loops: Loops, distances: RobotDistances) -> None:
     rng, robot, count = np.random.default_rng(5), distances.robot, 24
     q, goal = (READY + 0.2 * rng.normal(size=(400, 6)), GOAL + 0.2 * rng.normal(size=(400, 6)))
@@ -184,6 +185,7 @@ def test_random_obstacles_are_never_closer_than_the_margin(loops: Loops, distanc
     assert np.array_equal(one["q"], out["q"][3])
 
 
+@pytest.mark.slow
 def test_forces_far_from_everything_are_those_of_the_controller(loops: Loops, distances: RobotDistances) -> None:
     # towards a goal near by, so that accelerations are within their limits
     out = loops.run(

@@ -34,6 +34,7 @@ def impedance_loop(name: str, passive: bool) -> Any:
     return cd.Loop(world, closed, R=9, p=3, push=6, counted=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "passive"), [("ur3", True), ("panda", False)])
 def test_stiffness_by_a_push(name: str, passive: bool) -> None:
     """A constant wrench along each axis of the task frame moves the tool by F / K along it; the null space has no part in it."""
@@ -53,6 +54,7 @@ def test_stiffness_by_a_push(name: str, passive: bool) -> None:
     assert np.abs(out["v"][:, -1]).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_no_more_energy_than_was_put_in() -> None:
     """1,000 random pairs of pushes, one batch: kinetic energy and energy of the spring stay below the work of the pushes."""
     name, loop = "ur3", impedance_loop("ur3", True)
@@ -167,6 +169,7 @@ def test_shaped_inertia() -> None:
     np.testing.assert_allclose(found, np.tile(push / M, (8, 1)), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_same_bits_alone_in_a_batch_and_in_any_lanes() -> None:
     world, frame = cd.Simulation(arm(), dt=0.001, ground=None), "tool"
     space, impedance = OperationalSpace(world, frame), CartesianImpedance(world, frame)

@@ -184,6 +184,7 @@ def dog():
     return loop, loop.state(plant.world().split(x0)[0]), x0
 
 
+@pytest.mark.slow
 def test_it_walks_any_way_upright():
     loop, start, x0 = dog()
     ways = [(turn, forward) for turn in ("", "left", "right") for forward in (True, False)]
@@ -222,6 +223,7 @@ def test_errors_say_what_to_do(make, words):
         make(plant.world(), plant.standing_state(plant.world()))
 
 
+@pytest.mark.slow
 def test_it_walks_on_other_floors():
     loop, start, x0 = dog()
     references = next_rows({"reference": trajectories.walking(plant.world(), x0, rest=0.3)}, 1200)

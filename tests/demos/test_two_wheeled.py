@@ -147,6 +147,7 @@ def test_motion_takes_batches():
     assert State.of(x).speed[1, 2] == State.of(x[1, 2]).speed
 
 
+@pytest.mark.peers
 def test_the_gains_are_those_of_scipy():
     """One step of the simulation linearised while it drives straight ahead, in the coordinates of the two controllers."""
     here = world()

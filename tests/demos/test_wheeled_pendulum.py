@@ -138,6 +138,7 @@ def test_the_true_map_is_the_robot_s():
     assert wrong_map.Tdot(y[1], w[1]) == pytest.approx(difference, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_the_table_of_errors():
     found = {check.name: check for check in wheeled_pendulum_errors.table()}
     right, drift, height, position, relative = found.values()

@@ -36,6 +36,7 @@ def walked(trained, tmp_path_factory):
     return folder, simulate(dog_program(folder / "dog.py"), SECONDS, COMMAND, dog=dog, log=log), log, dog
 
 
+@pytest.mark.slow
 def test_a_trained_policy_walks_with_its_safety(walked):
     _, found, _, dog = walked
     assert found.reason == "the time is over"
@@ -58,6 +59,7 @@ def test_limits_of_the_safety_do_not_change_the_gait(walked):
     assert free.degrees[free.commanded].tobytes() == found.degrees[found.commanded][:rows].tobytes()
 
 
+@pytest.mark.slow
 def test_all_files_give_the_pulses_of_the_simulated_dogs_log(trained, walked):
     folder, found, log, _ = walked
     checked = check_log(trained, log, folder)
@@ -92,6 +94,7 @@ def test_a_sample_moves_the_servos_in_the_next_frame(walked):
     assert len(frames) > 100 and all(each == ["pulse"] * 8 + ["sample"] for each in frames)
 
 
+@pytest.mark.slow
 def test_a_dog_that_is_pushed_over_releases_its_servos(walked):
     class Pushed(SimulatedPiDog):
         def sleep(self, seconds):
@@ -138,6 +141,7 @@ def test_the_driver_reads_the_simulated_imu(walked):
     np.testing.assert_allclose(driver.read()[0], turning, atol=0.02)
 
 
+@pytest.mark.slow
 def test_weak_and_heavy_dogs_get_up(walked):
     program = dog_program(walked[0] / "dog.py")
     nominal = SimulatedPiDog().parameters

@@ -277,6 +277,7 @@ def test_random_trees(seed: int, base: str) -> None:
     assert_agreement(compared(model, pinocchio_model(model), seed))
 
 
+@pytest.mark.peers
 def test_a_compiled_batch_of_a_random_tree() -> None:
     model = random_model(3)
     twin = pinocchio_model(model)

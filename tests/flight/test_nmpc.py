@@ -61,6 +61,7 @@ def flown(loop: cd.Loop, row: np.ndarray, steps: int, *, fault: float = 0.0, cou
     return loop.rollout(x0, references, steps, parameters=parameters, record=RECORD, every=2)
 
 
+@pytest.mark.slow
 def test_robots_have_their_own_numbers_and_the_same_bits(body: cd.flight.SingleBody, loop: cd.Loop) -> None:
     row = state_references(cd.flight.Allocation(body), cd.flight.Hover((0.1, 0.0, 0.1)).sample([0.0]))[0]
     mass, believed = np.linspace(1.5, 1.4, 9), np.linspace(1.4, 1.5, 9)
@@ -76,6 +77,7 @@ def test_robots_have_their_own_numbers_and_the_same_bits(body: cd.flight.SingleB
     assert np.array_equal(flown(loop, other, 12, believed=np.array([1.4, 1.5, 1.4, 1.4]))["state"], two["state"])
 
 
+@pytest.mark.slow
 def test_offset_free_tracking(body: cd.flight.SingleBody, loop: cd.Loop) -> None:
     """A constant wrench leaves no offset, because the prediction and its target have it."""
     row = state_references(cd.flight.Allocation(body), cd.flight.Hover((0.0, 0.0, 0.0)).sample([0.0]))[0]

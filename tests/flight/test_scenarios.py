@@ -59,6 +59,7 @@ def landed() -> Flown:
     return Flown.of(flight, *flight.record())
 
 
+@pytest.mark.slow
 def test_a_landing_touches_down_softly_and_stands(landed: Flown) -> None:
     found = landed.results()
     assert found["stands"] and not found["overturned"] and 0.05 < found["touchdown_speed"] < 0.6

@@ -37,6 +37,7 @@ def test_without_noise_the_numbers_are_those_of_the_robot(robot, true):
     assert result.identifiable["elbow.friction"][0] == pytest.approx(0.15, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say(robot, true):
     scores = []
     for seed in range(TRIALS):

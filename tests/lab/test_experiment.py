@@ -120,6 +120,7 @@ def test_smooth_friction_is_its_formula_and_close_to_dry_friction():
     assert smooth.check() and np.abs(smooth.q - dry.q).max() < 0.02 * np.abs(smooth.q - smooth.q[0]).max()
 
 
+@pytest.mark.slow
 def test_a_safety_filter_keeps_the_arm_away(ur3):
     data = {
         "duration": 1.0,

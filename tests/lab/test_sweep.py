@@ -74,6 +74,7 @@ sweep(Experiment.read(sys.argv[1]), random=draws, samples=4000, workers=1, batch
 """
 
 
+@pytest.mark.slow
 def test_kill_nine_and_resume(tmp_path):
     (tmp_path / "lab.toml").write_text(TOML)
     path, at = tmp_path / "s.cds", Experiment.read(tmp_path / "lab.toml")

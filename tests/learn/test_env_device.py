@@ -128,6 +128,7 @@ def test_the_bits_of_a_gpu(gpu: list[int]) -> None:
     assert [states for states in gpu if states == N] == [N, N, N]  # a reset, a step, a rollout: one launch each
 
 
+@pytest.mark.gpu
 def test_a_training_with_the_bits_of_a_gpu(gpu: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     def trained() -> Training:
         settings = {"hidden": (4,), "steps": 2, "minibatches": 2, "epochs": 1}

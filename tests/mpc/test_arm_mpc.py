@@ -83,6 +83,7 @@ def test_wrong_arguments_are_explained() -> None:
             make()
 
 
+@pytest.mark.slow
 def test_the_solver_of_a_large_arm_is_called_alone() -> None:
     """A kernel too long for lanes inside of one problem is the ordinary one, which LLVM compiles in seconds."""
     world = cd.Simulation(cd.load("ur3"), dt=0.001)

@@ -56,12 +56,14 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return hashes(tmp_path_factory.mktemp("robots"), icub())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: next(iter(settings.values())))
 def test_tapes_have_the_same_hash_on_every_processor(settings: dict[str, str], here: dict[str, str], tmp_path: Path) -> None:
     found = json.loads(elsewhere(CHILD, tmp_path / "cache", settings, str(tmp_path), *icub()))
     assert [name for name in here if found[name] != here[name]] == []
 
 
+@pytest.mark.slow
 def test_nothing_is_computed_by_blas_while_robots_are_loaded_and_traced(tmp_path: Path) -> None:
     found = json.loads(elsewhere(GUARD, tmp_path / "cache", {}, str(tmp_path), *icub()))
     assert [row for row in found if not row[1].startswith(DECISIONS)] == []

@@ -49,6 +49,7 @@ def test_limits_of_reach(pose, words):
         body_pose(**pose)
 
 
+@pytest.mark.slow
 def test_it_levels_its_body_on_slopes():
     here = world()
     follow, imu, balance = servos(here), IMU("torso", every=10), Balance(every=10)

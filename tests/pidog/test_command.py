@@ -22,6 +22,7 @@ def test_all_actions_are_listed():
     assert {row["source"] for row in json.loads(condyle("--json").stdout)} == {"table", "ours"}
 
 
+@pytest.mark.slow
 def test_a_walk_is_measured_drawn_and_recorded(tmp_path):
     run, plot = tmp_path / "walk.cdl", tmp_path / "walk.png"
     done = condyle("walk", "--cycles", "1", "-o", str(run), "--plot", str(plot))

@@ -64,6 +64,7 @@ def test_chains_are_rounded_once() -> None:
         assert found[f"j{i}"] == ("j0", float(scale), float(shift))
 
 
+@pytest.mark.slow
 def test_long_chains_are_quick() -> None:
     count = 5000
     model = comb({f"j{i}": Mimic(f"j{i + 1}", 0.9999, 0.1) if i < count else None for i in range(count + 1)})

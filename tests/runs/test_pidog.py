@@ -16,6 +16,8 @@ import condyle as cd
 from condyle.runs.convert import export_run, import_run
 from condyle.runs.run import Run
 
+pytestmark = pytest.mark.slow
+
 STEPS, TESTS = 3000, Path(__file__).resolve().parent.parent
 
 CHILD = "import sys; from pathlib import Path; from runs.test_pidog import stand; stand(Path(sys.argv[1]))"

@@ -145,6 +145,7 @@ def test_a_fallen_robot_lies_on_the_ground() -> None:
     assert np.min(low) > -8e-3 and np.max(np.min(low, axis=0)) < 2e-3
 
 
+@pytest.mark.slow
 def test_secondary_points_in_the_air_do_not_change_a_step() -> None:
     # standing on the body's lower corners, the others are secondary
     size = (0.2, 0.2, 0.1)

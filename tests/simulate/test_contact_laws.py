@@ -75,7 +75,14 @@ def test_a_ball_ends_on_the_surface_and_a_deeper_one_stays() -> None:
     np.testing.assert_allclose(s.contact_forces(xs[:, -1])[..., 2].sum(axis=-1), G, rtol=1e-6)
 
 
-@pytest.mark.parametrize("size, mass", (((0.02, 0.02, 0.02), 0.01), ((0.2, 0.2, 0.1), 1.0), ((1.0, 1.0, 1.0), 1000.0)))
+@pytest.mark.parametrize(
+    "size, mass",
+    (
+        pytest.param((0.02, 0.02, 0.02), 0.01, marks=pytest.mark.slow),
+        ((0.2, 0.2, 0.1), 1.0),
+        pytest.param((1.0, 1.0, 1.0), 1000.0, marks=pytest.mark.slow),
+    ),
+)
 def test_the_defaults_at_rest(size: tuple[float, float, float], mass: float) -> None:
     # put on the surface it is at rest; dropped, its energy does not rise again once it has landed, but for being lifted
     s = simulation(a_box(size, mass), 2e-3, cd.Plane(0.8))
@@ -296,7 +303,7 @@ def test_a_skidding_landing_does_not_bounce() -> None:
     assert np.max(energy - energy[:, :1]) < 1e-6
 
 
-@pytest.mark.parametrize("dt", DTS)
+@pytest.mark.parametrize("dt", slow_except([1e-4], DTS))
 def test_no_contact_adds_kinetic_energy(dt: float) -> None:
     """A theorem of the discrete step: K(v+) <= K(without contact) + 2 kappa + impulse * recovery speed of each contact."""
     for robot in (a_box((0.2, 0.12, 0.06)), a_sphere()):
@@ -435,7 +442,7 @@ def test_motors_are_clipped_and_carry_their_armature() -> None:
 # -- scale
 
 
-@pytest.mark.parametrize("name", ("pidog", "fourlimb"))
+@pytest.mark.parametrize("name", slow_except(["pidog"], ("pidog", "fourlimb")))
 def test_the_same_defaults_carry_a_toy_and_a_hundred_kilograms(name: str) -> None:
     robot = Standing.of(name)
     xs, residual = robot.run(1.0)

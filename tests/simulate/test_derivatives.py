@@ -145,9 +145,9 @@ def test_grounds(name, second):
     [
         ({"cone": 4}, True),
         ({"cone": 7, "smoothing": 1e-2}, False),
-        ({"rest_depth_mm": 0.1, "smoothing": 1e-4}, True),
+        pytest.param({"rest_depth_mm": 0.1, "smoothing": 1e-4}, True, marks=pytest.mark.slow),
         ({"integrator": "explicit_euler"}, False),
-        ({"integrator": "rk2"}, False),
+        pytest.param({"integrator": "rk2"}, False, marks=pytest.mark.slow),
         ({"integrator": "rk4"}, False),
         ({"wrenches": ["ball"]}, True),
     ],

@@ -132,6 +132,7 @@ def test_hostile_numbers_freeze_their_own_lane() -> None:
     assert not np.any(ok[~np.all(np.isfinite(bad), axis=1)])
 
 
+@pytest.mark.slow
 def test_same_bits_on_all_lanes_batches_threads_and_in_the_reference() -> None:
     s = box()
     x = states_in_the_ground(s, 37, seed=5)
@@ -183,6 +184,7 @@ def test_boxes_slide_and_stop() -> None:
     np.testing.assert_allclose(single[:, -1, :3], double[:, -1, :3], rtol=0.0, atol=POSITION)
 
 
+@pytest.mark.slow
 def test_a_dog_moves_its_legs() -> None:
     standing = Standing.of("pidog", DT)
     s, count = standing.simulation, 4

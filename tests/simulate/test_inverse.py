@@ -342,6 +342,7 @@ def test_backward_euler_balances_its_forces(name: str) -> None:
     assert np.max(np.abs(left[converged])) < 1e-7 * weight
 
 
+@pytest.mark.slow
 def test_backward_euler_derivatives() -> None:
     q, v, tau = (x[3] for x in states("pyramid"))
     step, jacobians = backward("pyramid")

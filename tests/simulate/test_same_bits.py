@@ -150,7 +150,8 @@ def test_the_reference_machine():
     check_same(everything(world(), states()[k], controls()[k], backend="reference"), k, "interpreted")
 
 
-@pytest.mark.parametrize("name", slow_except(["slope with dry friction"], list(WORLDS)[1:]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(WORLDS)[1:])
 def test_other_worlds_too(name):
     w = world(name)
     x = np.zeros((24, w.nx))

@@ -122,7 +122,8 @@ def swinging(x):
     return loop(step, x, 2_000)
 
 
-@pytest.mark.parametrize("dtype", slow_except(["float64"], PRECISIONS))
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", PRECISIONS)
 def test_chaotic_iterations(dtype: str, tmp_path: Path) -> None:
     starts = {logistic: (1, [[0.1], [0.7]]), lorenz: (3, [[1.0, 1.0, 1.0]]), swinging: (2, [[1.0, 0.0]])}
     tapes = {f.__name__: (lower(trace(f, x=n), PRECISIONS[dtype]), np.array(x, dtype)) for f, (n, x) in starts.items()}
