@@ -75,6 +75,7 @@ DRAWN_IN = {
     "how_to_rl": "pictures_of_how_tos",
     "how_to_ros2": "pictures_of_how_tos",
     "how_to_record": "pictures_of_how_tos",
+    "how_to_threads": "pictures_of_how_tos",
 }
 
 

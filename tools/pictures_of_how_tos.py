@@ -237,3 +237,20 @@ def how_to_record(path: Path) -> None:
     labelled(left, "Joint angles and their targets", "time, s", "rad")
     labelled(right, "Torques, with the noise of the encoders", "time, s", "N m")
     save(figure, path)
+
+
+def how_to_threads(path: Path) -> None:
+    """Swings of four threads, and when rollouts ended over their limit."""
+    p = program("threads")
+    figure = sheet("One simulation in four threads, and rollouts with a time limit", 10.0, 3.8)
+    left, right = figure.subplots(1, 2)
+    for k, (q, color) in enumerate(zip(p["swings"], (BLUE, GREEN, ORANGE, RED), strict=True)):
+        left.plot(0.002 * np.arange(len(q)), q, color=color, lw=1.2, label=f"thread {k + 1}")
+    left.legend(frameon=False, fontsize=10)
+    labelled(left, "Angle, each with its own damping", "time, s", "rad")
+    limits, ends = 1000.0 * np.array(p["limits"]), 1000.0 * np.array(p["ends"])
+    right.plot(limits, limits, color=FAINT, lw=3.0, label="limit")
+    right.plot(limits, ends, "o", color=VIOLET, label="end of the call")
+    right.legend(frameon=False, fontsize=10)
+    labelled(right, "Calls interrupted by a signal", "limit, ms", "ms")
+    save(figure, path)

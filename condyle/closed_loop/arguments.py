@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def halves(name: str, value: Any) -> np.ndarray:
 
 
 class DeviceKeys:
-    """The keys of noise on a GPU; those of the last call on a stream are kept, so that the next one moves none."""
+    """The keys of noise on a GPU; those of the last call of a thread on a stream are kept, so that the next one moves none."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Any, Any]] = {}
@@ -143,9 +144,11 @@ class DeviceKeys:
                 found[name] = library.cast(halves(name, value), precision)
                 continue
             numbers = None if value is None else np.asarray(value)
-            same = (library, library.stream, precision, lead) + (() if numbers is None else (numbers.shape, numbers.tobytes()))
-            if name not in self._kept or self._kept[name][0] != same:
+            shape, data = (None, None) if numbers is None else (numbers.shape, numbers.tobytes())
+            same = (library, library.stream, get_ident(), precision, lead, shape, data)
+            kept = self._kept.get(name)
+            if kept is None or kept[0] != same:
                 numbers = np.arange(math.prod(lead)).reshape(lead) if numbers is None else numbers
-                self._kept[name] = (same, library.own(library.moved(halves(name, numbers), precision)))
-            found[name] = self._kept[name][1]
+                kept = self._kept[name] = (same, library.own(library.moved(halves(name, numbers), precision)))
+            found[name] = kept[1]
         return found

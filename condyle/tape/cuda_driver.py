@@ -15,7 +15,7 @@ from typing import Any
 from condyle.errors import BackendError
 
 LIBRARIES = ("libcuda.so.1", "libcuda.so")
-OUT_OF_MEMORY, NO_DEVICE, INVALID_PTX, UNSUPPORTED_PTX, WRONG_KERNEL = 2, 100, 218, 222, 209  # results of the driver
+OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE, INVALID_PTX, UNSUPPORTED_PTX, WRONG_KERNEL = 2, 3, 100, 218, 222, 209  # results
 MAJOR, MINOR = 75, 76  # attributes: compute capability
 POINTER_DEVICE = 9  # attribute of a pointer: the device whose memory it is
 OPTIMIZATION, LOG, LOG_BYTES, TARGET_FROM_CONTEXT = 7, 5, 6, 8  # options of the compiler
@@ -50,6 +50,8 @@ class Driver:
         """What went wrong and what to do."""
         if code == NO_DEVICE:
             return "there is an NVIDIA driver, but no GPU that it can use (see nvidia-smi); use backend 'cpu'"
+        if code == NOT_INITIALIZED:
+            return "a forked process cannot use a GPU that its parent has used; start processes by 'spawn' or 'forkserver'"
         if code == OUT_OF_MEMORY:
             return "the GPU is out of memory; use a smaller batch, record less, or free arrays of other libraries"
         if code == UNSUPPORTED_PTX:

@@ -142,8 +142,9 @@ class Library:
         key = (id(owner), precision)
         if key not in self._constants:
             # the owner is kept, so that no other object gets its id
-            self._constants[key] = (owner, self.moved(value, precision))
-            self.wait()  # other streams may read it
+            moved = self.moved(value, precision)
+            self.wait()  # other streams and threads may read it
+            self._constants[key] = (owner, moved)
         return self._constants[key][1]
 
     def wait(self) -> None:

@@ -123,7 +123,7 @@ def device_call(function: Any, values: list[Any], out: Any) -> list[Any]:
     if out is None:
         made = [library.empty(plan.lead, shape, precision) for shape in plan.shapes]
         if not plan.made:
-            plan.made.extend([placed("", p, x).words()[1:] for p, x in zip(function.tape.outputs, made, strict=True)])
+            plan.made[:] = [placed("", p, x).words()[1:] for p, x in zip(function.tape.outputs, made, strict=True)]
         targets = [(_address(array), *steps) for array, steps in zip(made, plan.made, strict=True)]
     else:
         made = list(out) if isinstance(out, (tuple, list)) else [out]

@@ -1,6 +1,8 @@
 """Arrays on a GPU beside kernels: batch axes, `out`, one sentence for each thing that cannot be, and a driver that refuses."""
 
 import ctypes
+import threading
+import time
 from contextlib import nullcontext
 from functools import cache
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ from tape.fake_gpu import here, there, torch
 
 import condyle as cd
 from condyle.errors import BackendError, ShapeError
-from condyle.tape import cuda_driver, device
+from condyle.tape import cuda_driver, device, device_call
 
 RNG = np.random.default_rng(6)
 
@@ -36,6 +38,30 @@ def test_batch_axes_broadcast(gpu: None, added: cd.Function) -> None:
         x, y = RNG.normal(size=(*first, 3)), RNG.normal(size=(*second, 3))
         found, wanted = added(there(x), there(y)), added(x, y)
         assert all(np.array_equal(here(a), b) and a.shape == b.shape for a, b in zip(found, wanted, strict=True))
+
+
+def test_several_threads_plan_a_layout_at_once(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = cd.function(lambda x, y: x - y, cache=False, x=3, y=3)
+    function.device_kernel("f64", 0)
+    placed, start, wrong = device_call.placed, threading.Barrier(3), []
+
+    def slow(*arguments: Any) -> device_call.Placed:
+        time.sleep(0.02 * (not arguments[0]))  # what outputs are like is found
+        return placed(*arguments)
+
+    monkeypatch.setattr(device_call, "placed", slow)
+
+    def work(k: int) -> None:
+        x, y = np.full((4, 3), 1.0 * k), np.ones((4, 3))
+        start.wait()
+        wrong.extend([k for _ in range(3) if not np.array_equal(here(function(there(x), there(y))), x - y)] or [None])
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert wrong == [None] * 3
 
 
 def test_a_layout_is_planned_once(gpu: None) -> None:

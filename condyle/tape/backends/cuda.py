@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,12 @@ from condyle.tape.partition import KernelTape, partition
 from condyle.tape.ptx import ENTRY, THREADS, block_threads, ptx_source
 from condyle.tape.staging import SHARED, WARP, staged_ports, warp_bytes
 from condyle.tape.tape import Tape, run_time_rows
+from condyle.tape.threads import made_once
 from condyle.tape.trace_cache import source_hash
 
 LEVEL = 1  # of the compiler: as fast as the highest one or faster for large kernels, in half of the time
 HIGH_LEVEL = 3  # with a thread for each limb, and for short kernels
+STREAM_OF_THREAD = 2  # the handle of a stream that each thread has of its own
 FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy all multiprocessors
 
 
@@ -60,7 +62,7 @@ class CudaKernel(Kernel):
         self.tape, self.precision, self.device, self.any_layout, self.any_lanes = tape, precision, on, any_layout, lanes
         self.size, self.ports = 8 if precision == "f64" else 4, len(tape.inputs) + len(tape.outputs)
         self._launches: dict[tuple[int, ...], list[Launch]] = {}
-        self._passed: dict[int, Buffer] = {}
+        self._passed: dict[tuple[int, int], Buffer] = {}
         self._lock = Lock()
 
     @cached_property
@@ -78,15 +80,15 @@ class CudaKernel(Kernel):
 
     def launches(self, strided: tuple[int, ...] = ()) -> list[Launch]:
         """The loaded kernels, compiled now if they were never needed before; `any_layout` serves all layouts, if it is given."""
-        if self.any_layout is not None:
-            strided = ()
-        if strided not in self._launches and self.any_layout is not None:
-            self._launches[strided] = [self._launch(self.any_layout, range(self.ports), self.any_lanes)]
-        elif strided not in self._launches:
+        any_layout = self.any_layout
+        if any_layout is not None:
+            return made_once(self._launches, (), lambda: [self._launch(any_layout, range(self.ports), self.any_lanes)])
+
+        def load() -> list[Launch]:
             with ThreadPoolExecutor(available_threads()) as pool:
-                loaded = list(pool.map(partial(self._loaded, strided), range(len(self.described))))
-            self._launches[strided] = loaded
-        return self._launches[strided]
+                return list(pool.map(partial(self._loaded, strided), range(len(self.described))))
+
+        return made_once(self._launches, strided, load)
 
     def _loaded(self, strided: tuple[int, ...], k: int) -> Launch:
         part, sm = self.described[k], self.device.capability
@@ -129,9 +131,10 @@ class CudaKernel(Kernel):
 
     def _memory(self, stream: int, size: int) -> int:
         """The address of memory for what parts pass on; kernels of a stream run in turn, and share it."""
-        if stream not in self._passed or self._passed[stream].size < size:
-            self._passed[stream] = Buffer(self.device, size)
-        return self._passed[stream].address
+        place = stream, get_ident() if stream == STREAM_OF_THREAD else 0
+        if place not in self._passed or self._passed[place].size < size:
+            self._passed[place] = Buffer(self.device, size)
+        return self._passed[place].address
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         ports: list[tuple[int, int, int]] = []
