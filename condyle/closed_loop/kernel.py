@@ -17,7 +17,7 @@ from condyle.robot.names import nearest
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import limit
 from condyle.simulate.world import World
-from condyle.tape.array import assemble, isfinite, where
+from condyle.tape.array import array, assemble, isfinite, where
 from condyle.tape.loop import loop, scan
 from condyle.tape.pytree import Rebuild
 from condyle.tape.scalar import Int
@@ -75,7 +75,7 @@ def discover(loop: Loop) -> Plan:
 
 def _given_signals(given: Commands) -> dict[str, Any]:
     """What the robot is given in a tick, by name: "u", "wrenches" (frames, 6), and "parameters.knee.friction"."""
-    wrenches = {"wrenches": np.array(list(given.wrenches.values()), dtype=object)} if given.wrenches else {}
+    wrenches = {"wrenches": array(list(given.wrenches.values()))} if given.wrenches else {}
     return {"u": given.u, **wrenches, **{f"parameters.{name}": value for name, value in given.parameters.items()}}
 
 

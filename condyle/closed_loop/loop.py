@@ -35,6 +35,7 @@ from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.status import LastStatus, Status
 from condyle.simulate.world import World
+from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.device import joined, on_device, placed_alike, repeated
 from condyle.tape.function import Function
@@ -174,7 +175,7 @@ class Loop:
 
     def packed(self, parts: Mapping[str, Any]) -> Any:
         """The state with these parts, of one robot."""
-        return np.concatenate([np.asarray(parts[name], dtype=object).ravel() for name in self.layout])
+        return array(np.concatenate([np.asarray(parts[name], dtype=object).ravel() for name in self.layout]))
 
     def state(self, q: Any = None, v: Any = None, **states: Any) -> np.ndarray:
         """The packed state at tick 0: neutral and at rest by default, blocks at their initial states.
