@@ -12,8 +12,10 @@ from zlib import crc32
 import numpy as np
 
 from condyle.closed_loop.block import Weights
-from condyle.errors import ControlError, require_importable
+from condyle.errors import ControlError, SimulationError, require_importable
+from condyle.robot.model import Model
 from condyle.robot.names import nearest
+from condyle.simulate.standing import require_unit_quaternions
 from condyle.tape import random
 
 TICK, COUNT = "episode.tick", "episode.count"  # states: ticks since the start of the episode, episodes before it
@@ -78,6 +80,14 @@ class Episode:
                 )
             if w.shape[1:] != layout[name][1]:
                 raise ControlError(f"Episode: a row of '{name}' has shape {layout[name][1]}, got {w.shape[1:]}")
+
+
+def check_reset(model: Model, q: np.ndarray) -> None:
+    """Raise a ControlError if a reset gives configurations with quaternions that are not of length 1."""
+    try:
+        require_unit_quaternions(model, q)
+    except SimulationError as error:
+        raise ControlError(f"reset: {error}") from None
 
 
 class Draw:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condyle.closed_loop.arguments import halves
 from condyle.closed_loop.episode import COUNT, SIGNALS, TICK, Draw
 from condyle.closed_loop.plant import ACCELERATION, FORCES, Clock, Commands, Plant, PlantStep, commands, plant_laws, plant_step
 from condyle.closed_loop.tick import Tick, as_numbers, signals_of
@@ -17,12 +18,13 @@ from condyle.robot.names import nearest
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import limit
 from condyle.simulate.world import World
-from condyle.tape.array import assemble, isfinite, where
+from condyle.tape.array import array, assemble, isfinite, where
+from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
 from condyle.tape.pytree import Rebuild
 from condyle.tape.scalar import Int
 from condyle.tape.table import Table
-from condyle.tape.trace import trace
+from condyle.tape.trace import trace, trace_values
 
 if TYPE_CHECKING:
     from condyle.closed_loop.block import Block
@@ -75,7 +77,7 @@ def discover(loop: Loop) -> Plan:
 
 def _given_signals(given: Commands) -> dict[str, Any]:
     """What the robot is given in a tick, by name: "u", "wrenches" (frames, 6), and "parameters.knee.friction"."""
-    wrenches = {"wrenches": np.array(list(given.wrenches.values()), dtype=object)} if given.wrenches else {}
+    wrenches = {"wrenches": array(list(given.wrenches.values()))} if given.wrenches else {}
     return {"u": given.u, **wrenches, **{f"parameters.{name}": value for name, value in given.parameters.items()}}
 
 
@@ -237,6 +239,24 @@ class Context:
                     f"Episode: reset gives state '{name}' with shape {np.shape(value)}, expected {shape}"
                 ) from None
         return parts
+
+
+def first_resets(loop: Loop) -> np.ndarray | None:
+    """The configurations at which some robots begin their first episodes; None if the episode gives none."""
+    episode = loop.episode
+    if episode is None or episode.reset is None or loop.world is None:
+        return None
+    reset = episode.reset
+
+    def begin(seed: Any, robot: Any) -> dict[str, Any]:
+        given = reset(Draw(word(seed), word(robot), 0.0))
+        # what else is wrong with it is said where it is used
+        q = given.get("q") if isinstance(given, Mapping) else None
+        return {"q": array(loop.initial["q"] if q is None or np.shape(q) != (loop.nq,) else q)}
+
+    robots = halves("robots", np.arange(4))
+    found: np.ndarray = Function(trace_values(begin, seed=2, robot=2), "reference")(halves("seed", 0), robots)
+    return found
 
 
 def repeat_if(condition: Any, body: Callable[[Any, Any], Any], state: Any) -> Any:

@@ -23,9 +23,18 @@ from condyle.closed_loop.arguments import (
 )
 from condyle.closed_loop.block import Weights
 from condyle.closed_loop.derivatives import jacobian_kernel
-from condyle.closed_loop.episode import Episode
+from condyle.closed_loop.episode import Episode, check_reset
 from condyle.closed_loop.failures import find_failures
-from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, laws_kernel, recordable, rollout_kernel
+from condyle.closed_loop.kernel import (
+    Plan,
+    Schedule,
+    call_context,
+    discover,
+    first_resets,
+    laws_kernel,
+    recordable,
+    rollout_kernel,
+)
 from condyle.errors import ControlError, require_importable
 from condyle.robot.names import nearest
 from condyle.robot.parameters import Parameters
@@ -35,6 +44,7 @@ from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.status import LastStatus, Status
 from condyle.simulate.world import World
+from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.device import joined, on_device, placed_alike, repeated
 from condyle.tape.function import Function
@@ -107,6 +117,15 @@ class Loop:
         self.plan: Plan = discover(self)
         if episode is not None:
             episode.check(self.layout)
+            self._check_resets(episode)
+
+    def _check_resets(self, episode: Episode) -> None:
+        """Raise a ControlError if states at which episodes begin have quaternions that are not of length 1."""
+        if self.world is None:
+            return
+        for q in (first_resets(self), episode.tables["q"].default if "q" in episode.tables else None):
+            if q is not None:
+                check_reset(self.world.robot.reduced, q)
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the loop depends on."""
@@ -174,7 +193,7 @@ class Loop:
 
     def packed(self, parts: Mapping[str, Any]) -> Any:
         """The state with these parts, of one robot."""
-        return np.concatenate([np.asarray(parts[name], dtype=object).ravel() for name in self.layout])
+        return array(np.concatenate([np.asarray(parts[name], dtype=object).ravel() for name in self.layout]))
 
     def state(self, q: Any = None, v: Any = None, **states: Any) -> np.ndarray:
         """The packed state at tick 0: neutral and at rest by default, blocks at their initial states.

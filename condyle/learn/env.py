@@ -14,6 +14,7 @@ import numpy as np
 
 from condyle.closed_loop.arguments import halves, whole_number
 from condyle.closed_loop.block import Block
+from condyle.closed_loop.episode import check_reset
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError, require_importable
 from condyle.learn.env_arguments import check_loop, positive, seed_of, steps_of, variables_of
@@ -232,6 +233,8 @@ class VectorEnv:
     def set(self, name: str, value: Any) -> None:
         """Change a part of the state of all robots, such as a parameter or a command; observations follow with the next step."""
         given = self._arrays.values(f"'{name}'", value, tuple(self[name].shape))
+        if name == "q" and self.loop.world is not None:
+            check_reset(self.loop.world.robot.reduced, on_host(given))
         if name in self.plan.randomized:
             self.loop.parameters.checked({name: on_host(given)}, ControlError)
         place, _ = self.plan.layout[name]
@@ -410,6 +413,8 @@ class VectorEnv:
             first = int(np.argwhere(~np.all(np.isfinite(state), axis=1))[0, 0])
             name = next(n for n, (place, _) in self.plan.layout.items() if not np.all(np.isfinite(state[first, place])))
             raise ControlError(f"a reset gives robot {first} a '{name}' that is not finite; look at reset, randomize and observe")
+        if self.loop.world is not None:
+            check_reset(self.loop.world.robot.reduced, state[on_host(chosen), self.plan.layout["q"][0]])
 
     def _forgotten(self, memory: Memory, mask: Any) -> Memory:
         """What the policy remembers, without that of robots that begin again."""

@@ -143,6 +143,7 @@ def _isinf(x: Any) -> Any:
 
 
 _where = np.frompyfunc(_choose, 3, 1)
+_as_numbers = np.frompyfunc(lambda x: x.where(1.0, 0.0) if isinstance(x, Bool) else x, 1, 1)
 _stopped = np.frompyfunc(lambda x: emit("stop_gradient", x) if isinstance(x, Scalar) else x, 1, 1)
 _fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
 
@@ -205,7 +206,10 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     options = {key: value for key, value in options.items() if key in ("axis", "keepdims", "axes", "initial")}
     # numbers that meet before a traced value does may overflow, as they may at run time
     with np.errstate(all="ignore"):
-        result = getattr(ours, method)(*[_objects(x) for x in inputs], **options)
+        operands = [_objects(x) for x in inputs]
+        if method != "__call__" and ufunc in (np.add, np.multiply):  # sums count comparisons, as in NumPy
+            operands = [_as_numbers(x) for x in operands]
+        result = getattr(ours, method)(*operands, **options)
     if out is None:
         return _wrap(result)
     np.copyto(out[0].view(np.ndarray), result)

@@ -11,7 +11,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.graph import Graph
-from condyle.tape.ops import BOOL, INT, OPS
+from condyle.tape.ops import BOOL, INT, OPS, REAL
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), "<")
 
@@ -57,11 +57,56 @@ class Lazy:
         raise NotImplementedError
 
 
+def _arithmetic(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The two methods of an operator of a comparison and a number: with the comparison on the left, and on the right."""
+
+    def apply(self: Bool, other: Any, *, left: bool) -> Any:
+        if isinstance(other, (Bool, bool, np.bool_)):
+            self._no_sum()
+        one = self.where(1.0, 0.0)
+        return _binary(op, one, other) if left else _binary(op, other, one)
+
+    return lambda self, other: apply(self, other, left=True), lambda self, other: apply(self, other, left=False)
+
+
 class Bool(_Traced):
-    """A traced comparison. Combine with & | ~ and use it in `where`."""
+    """A traced comparison. Combine with & | ~, use it in `where`, or as the number 1 or 0 in arithmetic with numbers."""
 
     __slots__ = ()
     __hash__ = object.__hash__
+
+    __add__, __radd__ = _arithmetic("add")
+    __sub__, __rsub__ = _arithmetic("sub")
+    __truediv__, __rtruediv__ = _arithmetic("div")
+    __lt__, __gt__ = _arithmetic("lt")
+    __le__, __ge__ = _arithmetic("le")
+
+    def __mul__(self, other: Any) -> Any:
+        # of comparisons, as in NumPy: the product of 1 and 0 is that of "and"
+        return self & other if isinstance(other, (Bool, bool, np.bool_)) else _binary("mul", self.where(1.0, 0.0), other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: Any) -> Any:
+        return self.where(1.0, 0.0) ** power
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** self.where(1.0, 0.0)
+
+    def _no_sum(self, *_: Any) -> NoReturn:
+        raise TraceError(
+            f"{caller()}: with other comparisons and alone, a traced comparison is a truth and no number: write a | b, a & b, ~a "
+            "or 1.0 * a for the number that it is; np.sum counts those of an array that is made by condyle.array"
+        )
+
+    def _no_number(self, *_: Any) -> NoReturn:
+        raise TraceError(
+            f"{caller()}: a traced comparison has no value yet, so float(), int() and astype() cannot use it; write "
+            "1.0 * (x > 0), or condyle.where(x > 0, 1.0, 0.0)"
+        )
+
+    __neg__ = __pos__ = __abs__ = _no_sum
+    __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = _no_number
 
     def where(self, a: Any, b: Any) -> Any:
         """`a` where this holds, else `b`."""
@@ -83,12 +128,15 @@ class Bool(_Traced):
         return compare("not", self)
 
     def __eq__(self, other: object) -> Any:
-        return ~self ^ other if isinstance(other, Bool) else NotImplemented
+        return ~(self ^ other) if isinstance(other, (Bool, bool, np.bool_)) else _binary("eq", self.where(1.0, 0.0), other)
 
     def __ne__(self, other: object) -> Any:
-        return self ^ other if isinstance(other, Bool) else NotImplemented
+        equal = self == other
+        return equal if equal is NotImplemented else ~equal
 
     def __xor__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):
+            return ~self if other else self
         return (self | other) & ~(self & other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
@@ -285,6 +333,8 @@ def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
     kinds = OPS[op].takes
     args = []
     for x, kind in zip(operands, kinds, strict=True):
+        if isinstance(x, Bool) and kind == REAL:
+            x = x.where(1.0, 0.0)
         if isinstance(x, _Traced):
             if isinstance(x, Int) != (kind == INT):
                 advice = "call .to_real() of it" if isinstance(x, Int) else "call .to_int() of it"
@@ -313,6 +363,11 @@ def number(x: Any) -> float:
     if isinstance(x, Lazy):
         value: Any = x.resolve()
         return value if isinstance(value, Scalar) else number(value)  # type: ignore[return-value]
+    if isinstance(x, Bool):
+        raise TraceError(
+            f"{caller()}: only numbers can be stacked, carried by a loop or returned, and this is a traced comparison; write "
+            "1.0 * (x > 0), or condyle.where(x > 0, 1.0, 0.0)"
+        )
     if not _is_number(x):
         raise TraceError(f"{caller()}: expected a traced value or a number, got {type(x).__name__} {x!r:.60}")
     return float(x)

@@ -363,3 +363,47 @@ def test_a_step_during_which_the_environment_is_changed_is_dropped(change: Any, 
         env.step(np.ones((2, 1)))
     assert np.array_equal(env.state, seen[0])
     env.step(np.ones((2, 1)))
+
+
+def test_states_that_a_reset_gives_are_arrays_of_traced_values() -> None:
+    def seen(s: Any) -> Any:
+        return np.concatenate([np.clip(s.x.v, -0.05, 0.05), np.where(s["v"] > 0.0, s.x.q, -s.x.q)])
+
+    free = cd.Loop(cd.Simulation(cd.load("double_pendulum"), 0.01), lambda x, action: action, action=2)
+    env = cd.VectorEnv(free, seen, reward=lambda s: 1.0 * (s.x.v[0] > 0.0), reset=lambda draw: {"v": draw.normal(2)}, num_envs=6)
+    v = env["v"]
+    assert np.array_equal(
+        env.observations, np.concatenate([np.clip(v, -0.05, 0.05), np.where(v > 0.0, env["q"], -env["q"])], axis=1)
+    )
+    _, rewards, *_ = env.step(np.zeros((6, 2)))
+    assert np.array_equal(rewards, 1.0 * (env["v"][:, 0] > 0.0)) and 0.0 < rewards.sum() < 6.0
+
+
+def test_quaternions_of_resets_have_length_one() -> None:
+    world = cd.Simulation(cd.load("quadruped"), 0.002, cd.Plane())
+    nq, start = world.robot.nq, world.stand()[: world.robot.nq]
+    free = cd.Loop(world, lambda x, action: np.concatenate([action, np.zeros(world.nu - 1)]), action=1)
+
+    def turned(draw: Any, scale: float = 1.0) -> Any:
+        angle = draw.uniform(-0.5, 0.5)
+        quaternion = np.array([0.0, 0.0, np.sin(angle), np.cos(angle)]) * scale
+        return {"q": np.concatenate([start[:3], quaternion, start[7:]])}
+
+    def make_env(reset: Any) -> cd.VectorEnv:
+        return cd.VectorEnv(free, lambda s: s.x.q, lambda s: 1.0, reset=reset, num_envs=3)
+
+    sentence = r"reset: the quaternion \(x, y, z, w\) of joint '.*' in q must have length 1, got (1.1|2)"
+    for wrong in (lambda draw: turned(draw, 1.1), lambda draw: {"q": np.concatenate([start[:6], [2.0], start[7:]])}):
+        with pytest.raises(ControlError, match=sentence):
+            make_env(wrong)
+        with pytest.raises(ControlError, match=sentence):
+            cd.Loop(world, lambda x: np.zeros(world.nu), episode=cd.Episode(time_limit=1.0, reset=wrong))
+    states = {"q": np.tile(start, (2, 1)) * np.array([[1.0], [1.1]])}
+    with pytest.raises(ControlError, match=sentence):
+        cd.Loop(world, lambda x: np.zeros(world.nu), episode=cd.Episode(time_limit=1.0, states=states))
+    cd.Loop(world, lambda x: np.zeros(world.nu), episode=cd.Episode(time_limit=1.0, reset=turned))
+    env = make_env(turned)
+    with pytest.raises(ControlError, match=sentence):
+        env.set("q", 1.1 * env["q"])
+    env.set("q", env["q"])
+    assert env["q"].shape == (3, nq)

@@ -197,3 +197,60 @@ def test_a_tape_takes_no_number_from_the_c_library():
     np.testing.assert_allclose(f(0.5), exact.astype(float), rtol=1e-15)
     assert abs(float(exact[1]) - (math.sin(0.3) + math.exp(1.25))) < 1e-15
     assert cd.array([0.3]).astype(float) == [0.3] and np.sin(cd.array([0.3]))[0] == np.sin(0.3), "numbers outside of a trace"
+
+
+TRUTHS = {
+    "1.0 * (x > 0)": lambda x: 1.0 * (x[0] > 0.0),
+    "(x > 0) * y": lambda x: (x[0] > 0.0) * x[1],
+    "(x > 0) * (y > 0) * 3": lambda x: (x[0] > 0.0) * (x[1] > 0.0) * 3.0,
+    "x * (x > 0)": lambda x: x * (x > 0.0),
+    "2 - (x > 0)": lambda x: 2 - (x > 0.0),
+    "(x > 0) - 2": lambda x: (x > 0.0) - 2.0,
+    "1 / (1 + (x > 0))": lambda x: 1.0 / (1.0 + (x > 0.0)),
+    "(x > 0) / 2": lambda x: (x[2] > 0.0) / 2.0,
+    "(x > 0) ** 2": lambda x: (x[2] > 0.0) ** 2,
+    "np.float64(2) * (x > 0)": lambda x: np.float64(2.0) * (x[0] > 0.0),
+    "np.ones(3) * (x > 0)": lambda x: np.ones(3) * (x > 0.0),
+    "np.sum(x > 0)": lambda x: np.sum(x > 0.0),
+    "np.mean(x > 0)": lambda x: np.mean(x > 0.0),
+    "np.cumsum(x > 0)": lambda x: np.cumsum(x > 0.0),
+    "np.prod(x > 0)": lambda x: 1.0 * np.prod(x > 0.0),
+    "sum(x > 0)": lambda x: sum(x > 0.0),
+    "(x > 0) @ x": lambda x: (x > 0.0) @ x,
+    "np.maximum(x > 0, 0.5)": lambda x: np.maximum(x > 0.0, 0.5),
+    "np.clip(x > 0, 0.2, 0.7)": lambda x: np.clip(x > 0.0, 0.2, 0.7),
+    "np.sqrt(x > 0)": lambda x: np.sqrt(x > 0.0) * 1.0,
+    "(x > 0) == 1": lambda x: np.where((x[0] > 0.0) == 1, x[1], x[2]),
+    "(x > 0) == False": lambda x: np.where((x[0] > 0.0) == np.bool_(False), x[1], x[2]),
+    "(x > 0) ^ True": lambda x: np.where((x[0] > 0.0) ^ True, x[1], x[2]),
+    "(x > 0) == (y > 0)": lambda x: np.where((x[0] > 0.0) == (x[1] > 0.0), x[1], x[2]),
+    "(x > 0) != 0.0": lambda x: np.where((x[0] > 0.0) != 0.0, x[1], x[2]),
+    "(x > 0) > 0.5": lambda x: np.where((x[0] > 0.0) > 0.5, x[1], x[2]),
+    "(x > 0) <= 0.5": lambda x: np.where((x[0] > 0.0) <= 0.5, x[1], x[2]),
+    "parameter * (x > 0)": lambda x: HALF * (x > 0.0),
+}
+HALF = cd.parameter("half", 0.5)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_comparisons_in_arithmetic_are_those_of_numpy(name: str) -> None:
+    function = cd.function(lambda x: TRUTHS[name](x), x=3).on("reference")
+    for x in np.random.default_rng(0).normal(size=(5, 3)):
+        assert np.array_equal(function(x), np.asarray(TRUTHS[name](x), dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("use", "sentence"),
+    [
+        (lambda x: (x[0] > 0.0) + (x[1] > 0.0), r"write a \| b, a & b, ~a or 1.0 \* a for the number that it is"),
+        (lambda x: -(x[0] > 0.0), "is a truth and no number"),
+        (lambda x: np.sum(np.array([x[0] > 0.0, x[1] > 0.0])), "np.sum counts those of an array that is made by condyle.array"),
+        (lambda x: float(x[0] > 0.0), r"write 1.0 \* \(x > 0\), or condyle.where"),
+        (lambda x: (x > 0.0).astype(float), r"so float\(\), int\(\) and astype\(\) cannot use it"),
+        (lambda x: x > 0.0, "returned, and this is a traced comparison"),
+        (lambda x: 2.0 ** (x[0] > 0.0), "the power of a number must be a number"),
+    ],
+)
+def test_what_a_comparison_cannot_be_is_said(use, sentence: str) -> None:
+    with pytest.raises(cd.TraceError, match=rf"test_trace.py:\d+: .*{sentence}"):
+        cd.function(use, x=3)
