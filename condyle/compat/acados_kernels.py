@@ -15,6 +15,7 @@ from condyle.mpc.kkt import costates
 from condyle.mpc.linearization import quadratic_program
 from condyle.mpc.merit import plan_cost
 from condyle.mpc.problem import Problem, ocp
+from condyle.mpc.sqp import RealTimeIteration, Shooting, SQPIteration
 from condyle.tape.array import array
 from condyle.tape.function import Function, function
 from condyle.tape.table import table
@@ -87,13 +88,15 @@ class Kernels:
         self.problem = make_problem(formulation, structure, data)
         tolerance = 0.01 * tolerances(options).min()
         iterations = int(options.qp_solver_iter_max)
-        if options.hessian_approx == "EXACT" or options.globalization == "MERIT_BACKTRACKING":
-            self.solver = self.problem.sqp(
-                iterations=1, tolerance=float(100.0 * tolerance), qp_tolerance=float(tolerance), qp_iterations=iterations,
-                hessian=options.hessian_approx.lower(), line_search=line_search(options),
-            )  # fmt: skip
+        lengths = line_search(options)
+        self.solver: Shooting
+        if options.nlp_solver_type == "SQP_RTI" and options.hessian_approx == "GAUSS_NEWTON" and lengths == 1:
+            self.solver = RealTimeIteration(self.problem, qp_iterations=iterations, qp_tolerance=float(tolerance))
         else:
-            self.solver = self.problem.rti(qp_iterations=iterations, qp_tolerance=float(tolerance))
+            self.solver = SQPIteration(
+                self.problem, tolerance=float(100.0 * tolerance), qp_tolerance=float(tolerance), qp_iterations=iterations,
+                hessian=options.hessian_approx.lower(), line_search=lengths,
+            )  # fmt: skip
 
     @cached_property
     def cost(self) -> Function:
@@ -115,7 +118,7 @@ class Kernels:
             pi, _, first = costates(qp, duals, plan.get("duals_end", ()))
             return {"pi": pi, "first": first}
 
-        return function(multipliers, **self.solver.plan_shapes)
+        return function(multipliers, **{name: shape for name, shape in self.solver.plan_shapes.items() if name != "search"})
 
 
 def line_search(options: Any) -> int:

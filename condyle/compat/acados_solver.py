@@ -232,6 +232,8 @@ class AcadosOcpSolver:
         lower, upper = self._numbers.bounds[0]["lbx"], self._numbers.bounds[0]["ubx"]
         if not np.array_equal(lower, upper) and not np.isnan(lower).any():
             raise ControlError("lbx and ubx of stage 0 must be the same: the measured state; a free first state is not supported")
+        if "search" in self._plan:
+            self._plan["search"] = kernels.solver.start(self._plan["states"][0])["search"]
         kept, unsolved = self._plan, False
         program = (0.0, 0.0, 0.0)  # status, iterations and step length of the program that led to an iterate
         for k in range(most):
@@ -311,7 +313,8 @@ class AcadosOcpSolver:
 
     def _costates(self) -> Any:
         kernels, data = self._current()
-        return kernels.costates(**self._plan, **self._taken(kernels.costates, data))
+        plan = {name: value for name, value in self._plan.items() if name != "search"}
+        return kernels.costates(**plan, **self._taken(kernels.costates, data))
 
     def _of_sides(self, k: int, field: str) -> np.ndarray:
         """Slacks in the order of zl; or multipliers: lower bounds, upper bounds (u, x, g, h), then zeros for the slacks.

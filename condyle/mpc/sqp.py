@@ -30,6 +30,7 @@ from condyle.tape.table import Table, table, zeros_table
 HESSIANS = ("gauss_newton", "exact")
 STALLS = 0.9  # of the residuals before, from which on the next program is solved to a tighter tolerance
 TIGHTER, TIGHTEST = 0.1, 1e-4
+SEARCH = ("nu", "qp_tolerance", "before")  # what iterations hand on beside the plan: weight, tolerance, largest residual
 LAST = ("step_length", "qp_iterations", "qp_solved")  # of the last iteration
 
 
@@ -225,8 +226,8 @@ class SQP(Shooting):
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """Iterations until the residuals are small."""
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
-        begin = {"plan": arrays, "iterations": 0.0, "worst": 1e30, "nu": 1e-3}
-        begin["qp_tolerance"] = self.qp_tolerance
+        search = arrays.pop("search") if "search" in arrays else self.first_search()
+        begin = {"plan": arrays, "iterations": 0.0, "worst": 1e30} | dict(zip(SEARCH, search, strict=True))
         begin |= dict.fromkeys((*RESIDUALS, *LAST), 0.0)
 
         def done(state: Any) -> Any:
@@ -240,6 +241,8 @@ class SQP(Shooting):
             "cost": plan_cost(self.problem, values, state["plan"]["states"], state["plan"]["controls"]),
             **{name: state[name] for name in ("iterations", *RESIDUALS, *LAST)},
         }
+        if "search" in plan:
+            found["search"] = array([state[name] for name in SEARCH])
         return keep_if_failed(x0, found, plan)
 
     differentiable = True
@@ -260,6 +263,10 @@ class SQP(Shooting):
         states, controls = self.moved(xs, us, replace(here, z=dz, end=d_end))
         cost = plan_cost(problem, values, states, controls)
         return keep_if_failed(x0, found | {"states": states, "controls": controls, "u": controls[0], "cost": cost}, plan)
+
+    def first_search(self) -> np.ndarray:
+        """What the first iteration begins with beside a plan."""
+        return np.array([1e-3, self.qp_tolerance, 1e30])
 
     def _iteration(self, x0: Any, state: Any, values: dict[str, Any]) -> Any:
         plan, problem = state["plan"], self.problem
@@ -287,7 +294,7 @@ class SQP(Shooting):
             alpha, weight = line_search(problem, values, x0, (xs, us), step, predicted, nu, self.lengths)
             nu = where(self.lost(found), nu, weight)
         # what programs leave within their own tolerances may be more than residuals may be: of feasible plans, which stay
-        stalls = (worst > STALLS * state["worst"]) & (here["dynamics"] <= self.tolerance)
+        stalls = (worst > STALLS * state["before"]) & (here["dynamics"] <= self.tolerance)
         tighter, least = TIGHTER * state["qp_tolerance"], TIGHTEST * self.qp_tolerance
         # at the solution the plan stays as it is
         alpha = where(worst <= self.tolerance, 0.0, alpha)
@@ -299,6 +306,7 @@ class SQP(Shooting):
             "worst": worst,
             "nu": nu,
             "qp_tolerance": where(stalls, np.maximum(tighter, least), self.qp_tolerance),
+            "before": worst,
             **here,
             "step_length": alpha,
             "qp_iterations": found.iterations,
@@ -338,6 +346,23 @@ class SQP(Shooting):
             else moved(name, plan[name], value)
             for name, value in new.items()
         }
+
+
+class SQPIteration(SQP):
+    """One iteration of sequential quadratic programming per call; its plan hands on what a line search remembers."""
+
+    def __init__(self, problem: Problem, **options: Any) -> None:
+        super().__init__(problem, iterations=1, **options)
+
+    @property
+    def plan_shapes(self) -> dict[str, tuple[int, ...]]:
+        """States, controls, slacks and multipliers, and the memory of the search."""
+        return super().plan_shapes | {"search": (len(SEARCH),)}
+
+    def initial_plan(self, x: np.ndarray, controls: np.ndarray) -> Plan:
+        """A plan with the memory of a first iteration."""
+        search = repeated(beside(x, self.first_search()), (*x.shape[:-1], len(SEARCH)))
+        return super().initial_plan(x, controls) | {"search": search}
 
 
 def _count(name: str, value: Any) -> int:
