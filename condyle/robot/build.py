@@ -11,7 +11,7 @@ import numpy as np
 from condyle.errors import RobotError
 from condyle.robot.actuator import actuator_problems
 from condyle.robot.couplings import moving_loops
-from condyle.robot.description import Description, JointSpec, Keyframe, LinkSpec, Shape, moved
+from condyle.robot.description import Description, JointSpec, Keyframe, LinkSpec, Shape, moved, tendon_problems
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose, length
@@ -31,7 +31,8 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
     builder.walk(base)
     frames = builder.named_frames()
     joints = [link.joint for link in builder.bodies if link.kind.nv == 1]
-    if problems := actuator_problems(description.actuators, joints, [frame.name for frame in frames]):
+    problems = actuator_problems(description.actuators, joints, [frame.name for frame in frames])
+    if problems := [*problems, *tendon_problems(description.tendons, joints)]:
         raise RobotError(problems)
     loops = [Loop(loop.name, loop.frame_a, loop.frame_b, tuple(loop.axes)) for loop in description.loops]
     links = tuple(builder.bodies)
@@ -49,6 +50,7 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
         description.timestep,
         description.actuators,
         description.rotors,
+        description.tendons,
     )
 
 

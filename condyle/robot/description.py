@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from condyle.robot.actuator import ActuatorSpec
+from condyle.robot.names import nearest
 from condyle.robot.rotor import RotorData
 from condyle.robot.spatial import Inertia, Pose
 
@@ -117,6 +118,39 @@ class LoopSpec:
 
 
 @dataclass(frozen=True)
+class TendonSpec:
+    """A linear combination of joints with limits:  lower <= offset + sum of coefficient times position <= upper."""
+
+    name: str
+    joints: tuple[tuple[str, float], ...]  # (joint, coefficient)
+    lower: float
+    upper: float
+    offset: float = 0.0
+
+    def locked(self, positions: Mapping[str, float]) -> TendonSpec:
+        """The tendon with some of its joints fixed at these positions."""
+        fixed = sum(coefficient * positions[joint] for joint, coefficient in self.joints if joint in positions)
+        rest = tuple((joint, coefficient) for joint, coefficient in self.joints if joint not in positions)
+        return replace(self, joints=rest, offset=self.offset + float(fixed))
+
+
+def tendon_problems(tendons: Iterable[TendonSpec], joints: Sequence[str]) -> list[str]:
+    """Sentences about tendons that name a joint which does not exist, or whose numbers make no sense."""
+    problems = []
+    for tendon in tendons:
+        about = f"tendon '{tendon.name!s:.60}'"
+        for joint, _ in tendon.joints:
+            if joint not in joints:
+                problems.append(f"{about}: there is no joint '{joint!s:.60}' with one coordinate{nearest(joint, joints)}")
+        numbers = [*[coefficient for _, coefficient in tendon.joints], tendon.offset, tendon.lower, tendon.upper]
+        if not np.all(np.isfinite(numbers)) or not tendon.lower <= tendon.upper:
+            problems.append(f"{about}: coefficients and limits must be finite, and limits in order")
+        if len({joint for joint, _ in tendon.joints}) < len(tendon.joints):
+            problems.append(f"{about}: each joint has one coefficient")
+    return problems
+
+
+@dataclass(frozen=True)
 class Note:
     """One thing that was repaired or ignored while loading."""
 
@@ -158,3 +192,4 @@ class Description:
     timestep: float | None = None
     actuators: tuple[ActuatorSpec, ...] = ()
     rotors: tuple[RotorData, ...] = ()
+    tendons: tuple[TendonSpec, ...] = ()

@@ -100,5 +100,6 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
         loops=moving_loops(model.loops, frames, model.name),
         keyframes={name: Keyframe(key.q[q_map], key.v[v_map], key.u) for name, key in model.keyframes.items()},
         actuators=tuple(actuator.locked(positions) for actuator in model.actuators),
+        tendons=tuple(tendon for each in model.tendons if (tendon := each.locked(positions)).joints),
     )
     return Locked(slim, q_map, v_map, standing, model.nv)

@@ -123,6 +123,7 @@ class _Reader:
             self.gravity(),
             float(self.model.opt.timestep),
             actuators=actuators,
+            tendons=() if self.off("limit") else mjcf_actuators.tendons(self.model, self.joints),
         )
 
     def inertia(self, i: int) -> Inertia | None:

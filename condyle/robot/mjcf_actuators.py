@@ -1,6 +1,6 @@
 """The actuators of a compiled MJCF model, and what they add to the joints they drive.
 
-A fixed tendon, a linear combination of joints, is a transmission; forces of its own (springs, damping, limits) are not simulated.
+A fixed tendon, a linear combination of joints, is a transmission; its limits act, its springs, damping and friction do not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from condyle.robot.actuator import ActuatorSpec
+from condyle.robot.description import TendonSpec
 
 
 @dataclass
@@ -61,6 +62,20 @@ def actuators(mujoco: ModuleType, model: Any, joints: Sequence[str], sites: Sequ
     return tuple(actuator for _, actuator in _compiled(mujoco, model, joints, sites))
 
 
+def tendons(model: Any, joints: Sequence[str]) -> tuple[TendonSpec, ...]:
+    """The fixed tendons with limits; `joints`: the names by number."""
+    out = []
+    for tendon in range(model.ntendon):
+        coefficients: dict[str, float] = {}
+        for joint, coefficient in _fixed_tendon(model, tendon):
+            coefficients[joints[joint]] = coefficients.get(joints[joint], 0.0) + coefficient
+        pairs = tuple((joint, coefficient) for joint, coefficient in coefficients.items() if coefficient != 0.0)
+        if pairs and model.tendon_limited[tendon]:
+            lower, upper = (float(limit) for limit in model.tendon_range[tendon])
+            out.append(TendonSpec(model.tendon(tendon).name or f"tendon{tendon}", pairs, lower, upper))
+    return tuple(out)
+
+
 def unsupported(mujoco: ModuleType, model: Any, found: Sequence[ActuatorSpec]) -> dict[str, list[str]]:
     """What cannot be simulated of actuators and tendons, with the names of those concerned."""
     reasons: dict[str, list[str]] = {}
@@ -75,8 +90,8 @@ def unsupported(mujoco: ModuleType, model: Any, found: Sequence[ActuatorSpec]) -
         name = model.tendon(tendon).name or f"tendon{tendon}"
         if not _fixed_tendon(model, tendon):
             reasons.setdefault("tendons that are no linear combination of joints", []).append(name)
-        elif any(np.any(getattr(model, f"tendon_{own}")[tendon]) for own in ("stiffness", "damping", "frictionloss", "limited")):
-            reasons.setdefault("springs, damping, friction and limits of tendons", []).append(name)
+        elif any(np.any(getattr(model, f"tendon_{own}")[tendon]) for own in ("stiffness", "damping", "frictionloss")):
+            reasons.setdefault("springs, damping and friction of tendons", []).append(name)
     return reasons
 
 

@@ -199,7 +199,11 @@ def _own_pairs(asked: Asked) -> list[str]:
 
 def _soft_limits(asked: Asked) -> list[str]:
     usual = {"jnt_solref": SOLREF, "jnt_solimp": SOLIMP, "jnt_margin": (0.0,)}
-    return [name for j, name in enumerate(asked.joints) if asked.model.jnt_limited[j] and _other(asked.model, j, usual)]
+    joints = [name for j, name in enumerate(asked.joints) if asked.model.jnt_limited[j] and _other(asked.model, j, usual)]
+    usual = {"tendon_solref_lim": SOLREF, "tendon_solimp_lim": SOLIMP, "tendon_margin": (0.0,)}
+    limited = asked.model.tendon_limited
+    tendons = enumerate(_named(asked.model, "tendon"))
+    return joints + [name for t, name in tendons if limited[t] and _other(asked.model, t, usual)]
 
 
 def _soft_friction(asked: Asked) -> list[str]:
@@ -279,7 +283,7 @@ NOT_SIMULATED: dict[str, Callable[[Asked], Iterable[str]]] = {
     "margin, gap, solref and solimp of geoms (contact is as hard as `rest_depth_mm` says)": lambda asked: _geoms(
         asked, lambda i: _other(asked.model, i, CONTACT)
     ),
-    "solreflimit, solimplimit and margin of joint limits (they are as hard as `limit_depth` says)": _soft_limits,
+    "solreflimit, solimplimit and margin of limits (they are as hard as `limit_depth` says)": _soft_limits,
     "solreffriction and solimpfriction of dry friction": _soft_friction,
     "actuatorgravcomp (gravity compensation acts beside the actuators, not as a part of their force)": _motor_compensation,
     "activations (act) of keyframes (those of `cd.stance` hold its pose)": _activations,

@@ -11,7 +11,7 @@ import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.actuator import ActuatorSpec
-from condyle.robot.description import Keyframe, Limits, LinkSpec, Mimic, Note, Shape, WrittenGround, moved
+from condyle.robot.description import Keyframe, Limits, LinkSpec, Mimic, Note, Shape, TendonSpec, WrittenGround, moved
 from condyle.robot.joints import Kind
 from condyle.robot.names import nearest
 from condyle.robot.rotor import RotorData
@@ -113,8 +113,8 @@ class Model:
     """A robot with base, gravity and coordinates chosen. It never changes.
 
     `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it. `keyframes`, `ground`,
-    `timestep`, `actuators` and `rotors` are what the file has of them; condyle.blocks.RobotActuators simulates actuators, and
-    condyle.flight.Vehicle rotors.
+    `timestep`, `actuators`, `rotors` and `tendons` are what the file has of them; condyle.blocks.RobotActuators simulates
+    actuators, condyle.flight.Vehicle rotors, and a Simulation the limits of tendons.
     """
 
     name: str
@@ -130,6 +130,7 @@ class Model:
     timestep: float | None = None
     actuators: tuple[ActuatorSpec, ...] = ()
     rotors: tuple[RotorData, ...] = ()
+    tendons: tuple[TendonSpec, ...] = ()
 
     @property
     def nq(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from condyle.multibody.robot import Robot
 from condyle.robot.actuator import actuator_problems
-from condyle.robot.description import LOOP_AXES, Keyframe, Limits, Shape
+from condyle.robot.description import LOOP_AXES, Keyframe, Limits, Shape, tendon_problems
 from condyle.robot.mesh import mesh_hash
 from condyle.robot.model import BASE_MOTIONS, Model
 from condyle.robot.spatial import Inertia, Pose
@@ -155,6 +155,8 @@ def _check_model(model: Model) -> None:
     joints = [link.joint for link in links if link.kind.nv == 1]
     for problem in actuator_problems(model.actuators, joints, list(known)):
         raise DecodeError(f"robot.model.actuators: {problem}")
+    for problem in tendon_problems(model.tendons, joints):
+        raise DecodeError(f"robot.model.tendons: {problem}")
     shapes = [shape for link in links for shape in (*link.visuals, *link.collisions)]
     for shape in (*model.visuals, *model.collisions, *shapes):
         size = SHAPE_SIZES.get(shape.kind)

@@ -23,7 +23,7 @@ import numpy as np
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.manifold import integrate, velocity_of_rate
-from condyle.dynamics.solve import ancestor_dofs, tree_factor
+from condyle.dynamics.solve import tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
 from condyle.simulate.integrate_pose import moved
@@ -232,7 +232,7 @@ def tree_lu(world: World, H: Array) -> TreeLU:
     """The factors of a matrix with the tree's pattern, or a full one where a user's force may couple what the tree does not."""
     n = world.model.nv
     dense = world.force is not None
-    dofs = [list(range(k))[::-1] for k in range(n)] if dense else ancestor_dofs(world.model)
+    dofs = [list(range(k))[::-1] for k in range(n)] if dense else world.ancestor_dofs
     H = np.array(H, dtype=object)
     L, U = np.zeros((n, n), dtype=object), np.zeros((n, n), dtype=object)
     inverse = np.zeros(n, dtype=object)

@@ -69,6 +69,7 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         smoothing=config.smoothing,
         recovery_time=config.recovery_time,
         joints=_with_springs(robot, joints, config),
+        tendon_limits=config.limits,
         actuated=_actuated(robot, config.actuated),
         wrenches=wrench_frames(robot, config.wrenches),
         implicit=config.integrator in ("semi_implicit_euler", "backward_euler"),

@@ -30,7 +30,8 @@ class Constraint:
     velocity_scale: float  # velocity change by gravity in one step
     idle: Any = None  # of a joint limit: 1 where its force is zero in this step, else 0
     trunk: int = 0  # coordinates, the first ones, of the whole robot, where the others are those of each limb (limbs.py)
-    label: tuple[str, int] = ("", 0)  # "contact" and the point, or "limit", "dry friction" or "drive" and the joint's coordinate
+    # "contact" and the point; "limit", "dry friction" or "drive" and the coordinate; "tendon" and its number in World.limited
+    label: tuple[str, int] = ("", 0)
     limbs: int = 0  # the number of limbs, each of which has such a constraint; 0 for one of the whole robot
 
     def velocity(self, v: Array) -> Array:

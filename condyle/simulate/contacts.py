@@ -224,7 +224,7 @@ def _geometry(
 
 
 def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
-    """Joint limits, dry friction, and drives with an effort limit."""
+    """Joint limits, dry friction, and drives with an effort limit; then limits of tendons."""
     out = []
     for k, joint in enumerate(world.joints):
         scale = joint.load * world.h / joint.inertia
@@ -246,6 +246,12 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
         if joint.drive_yields and joint.drive_effort is not None:
             drive = drive_law(world, k, q[position(world, k)], speed)
             out.append(Constraint(drive, (k,), None, None, speed, joint.inertia, scale, label=("drive", k)))
+    for k, tendon in enumerate(world.tendons, start=len(world.joints)):
+        length, rate, forces = tendon.length(q), tendon.rate(v), tendon.forces
+        scale = forces.load * world.h / forces.inertia
+        law, idle = limit_law(world, k, length, rate), where(limit_depth(world, k, length)[0] <= 0.0, 1.0, 0.0)
+        J, speed = np.array([tendon.coefficients], dtype=object), abs(rate) + scale
+        out.append(Constraint(law, tendon.path, J, None, speed, forces.inertia, scale, idle, label=("tendon", k)))
     return out
 
 
@@ -272,8 +278,8 @@ def impact_smoothing(mass: Any, velocity_scale: Any, S: Any, square: Any) -> Any
 
 
 def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
-    """The law of a joint's limits at an angle; `speed` is that before the step."""
-    joint = world.joints[k]
+    """The law of the limits of a joint, or tendon (World.limited), at an angle; `speed` is that before the step."""
+    joint = world.limited(k)
     depth, inward = limit_depth(world, k, angle)
     scale = joint.load * world.h / joint.inertia
     # in terms of the depth under the load: at 1, half of it supports that load
@@ -286,7 +292,7 @@ def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
 
 def limit_depth(world: World, k: int, angle: Any) -> tuple[Any, Any]:
     """(how far a joint is beyond its nearer limit, negative inside; whether that is the lower one)."""
-    joint = world.joints[k]
+    joint = world.limited(k)
     if joint.lower is None or joint.upper is None:
         return (angle - joint.upper, False) if joint.lower is None else (joint.lower - angle, True)
     below, above = joint.lower - angle, angle - joint.upper
@@ -300,7 +306,7 @@ def recovery_smoothing(world: World, k: int, x: Any, speed: Any) -> Any:
     itself, and to one under its load. w is the distance beyond RECOVERY_DEPTH over RECOVERY_TIME, bounded for large ones, and
     kappa is zero for a joint that is as fast already. Twice continuously differentiable.
     """
-    joint = world.joints[k]
+    joint = world.limited(k)
     unit = joint.depth / np.maximum(RECOVERY_TIME, 4.0 * world.h)
     far = np.maximum(x - RECOVERY_DEPTH, 0.0)
     near, bounded = 1.0 + far, 1.0 + far * (1.0 / RECOVERY_RANGE)

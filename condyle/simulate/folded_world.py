@@ -198,7 +198,7 @@ def _separate(numbers: dict[str, Any], limbs: int) -> list[dict[str, Any]]:
 def folded(world: World) -> FoldedWorld | None:
     """The world with one limb for all; None for a robot without limbs, or with limbs that differ in more than numbers."""
     ground = getattr(world.ground, "ground", world.ground)  # of a raised one, the one below
-    if not world.coordinate_map.identity or isinstance(ground, Terrain) or isinstance(world, FoldedWorld):
+    if world.tendons or not world.coordinate_map.identity or isinstance(ground, Terrain) or isinstance(world, FoldedWorld):
         return None  # a function of the user may have loops, which know no limbs
     limbs = find_limbs(world.ancestor_dofs)
     robot = None if limbs is None else folded_model(world.model, limbs)

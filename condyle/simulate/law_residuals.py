@@ -25,7 +25,8 @@ def law_names(world: World) -> list[str]:
         for n, k in enumerate(range(link.v.start, link.v.stop)):
             joints[k] = f"joint '{link.joint}'" + (f" ({n})" if link.kind.nv > 1 else "")
     contacts = [f"contact '{point.name}'" for point in world.points]
-    return ["equation of motion", *contacts, *[f"{law} of {joint}" for law in OF_JOINTS for joint in joints]]
+    tendons = [f"limit of tendon '{tendon.name}'" for tendon in world.model.tendons][: len(world.tendons)]
+    return ["equation of motion", *contacts, *[f"{law} of {joint}" for law in OF_JOINTS for joint in joints], *tendons]
 
 
 def law_residuals(world: World, x: Inputs) -> Array:
@@ -33,7 +34,8 @@ def law_residuals(world: World, x: Inputs) -> Array:
     now = problem(world, x)
     solution = solved(world, now)
     n, motion = len(world.points), Motion(world.ancestor_dofs, now.M, now.p, now.v)
-    out = np.zeros(1 + n + len(OF_JOINTS) * world.model.nv, dtype=object)
+    of_tendons = 1 + n + len(OF_JOINTS) * world.model.nv
+    out = np.zeros(of_tendons + len(world.tendons), dtype=object)
     dv, v, M_change = solution.dv, now.v + solution.dv, motion.times(solution.dv)
     scale = sum((b.mass * b.velocity_scale * b.velocity_scale for b in now.constraints), 0.0)
     if now.contacts is not None:
@@ -51,7 +53,10 @@ def law_residuals(world: World, x: Inputs) -> Array:
         y, u = iterate["y"], b.velocity(v)
         idle = 0.0 if b.idle is None else b.idle
         b.add_impulse(b.law.impulse(y) * (1.0 - idle), r, -1.0)
-        at = 1 + k if kind == "contact" else 1 + n + OF_JOINTS.index(kind) * world.model.nv + k
+        if kind == "tendon":
+            at = of_tendons + k - len(world.joints)
+        else:
+            at = 1 + k if kind == "contact" else 1 + n + OF_JOINTS.index(kind) * world.model.nv + k
         error = 0.0 if kind == "drive" else of_law(b.law, u, y, iterate["s"])
         if kind in ("dry friction", "drive"):
             error = np.maximum(error, b.law.force_error(y[0], u[0], b.velocity(now.v)[0]))

@@ -138,7 +138,7 @@ def parameterized(world: World, values: Mapping[str, Any]) -> World:
         known=known,
     )
     # computed now, outside of the loops of a step
-    _ = new.start, new.ancestor_dofs, new.inverse_inertia_diagonal, new.effective_masses
+    _ = new.start, new.tendons, new.ancestor_dofs, new.inverse_inertia_diagonal, new.effective_masses
     return new
 
 

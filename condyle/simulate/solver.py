@@ -175,7 +175,7 @@ def solve(
         return Solution(pattern_factor(ancestor_dofs, M).solve(p), [], 0.0)
     limits = [k for k, b in enumerate(constraints) if b.idle is not None]
     listed = [k for k in range(len(constraints)) if k not in limits]
-    limbs = find_limbs(ancestor_dofs)
+    limbs = None if any(b.label[0] == "tendon" for b in constraints) else find_limbs(ancestor_dofs)
     groups = None if limbs is None else grouped(limbs, [constraints[k] for k in listed])
     if limbs is None or groups is None:
         limbs, groups = None, [[k] for k in range(len(listed))]

@@ -240,8 +240,15 @@ def add_constraint_derivatives(
             _add_contact(world, point, motion, iterate, R_q, R_v)
         R_q[:], R_v[:] = all_summed(R_q), all_summed(R_v)
     for b, iterate in zip(constraints[contacts:], iterates[contacts:], strict=True):
-        (k,) = b.path
-        if isinstance(b.law, Drive):
+        k = b.label[1]
+        if b.label[0] == "tendon":
+            tendon = world.tendons[k - len(world.joints)]
+            length, rates = tendon.length(x.q), (tendon.rate(after), tendon.rate(x.v))
+            by_length, by_speed = limit_jacobian(world, k, length, *rates, iterate)
+            for i, c_i in zip(tendon.path, tendon.coefficients, strict=True):
+                for j, c_j in zip(tendon.path, tendon.coefficients, strict=True):
+                    R_q[i, j], R_v[i, j] = R_q[i, j] - by_length * (c_i * c_j), R_v[i, j] - by_speed * (c_i * c_j)
+        elif isinstance(b.law, Drive):
             inside = b.law.compliance(iterate["y"], iterate["s"])[0, 0]
             R_q[k, k] = R_q[k, k] + inside * (world.h * world.joints[k].drive_stiffness)
         elif isinstance(b.law.offset, float):  # a limit; dry friction does not depend on q and v

@@ -73,6 +73,25 @@ class JointForces:
 
 
 @dataclass(frozen=True)
+class Tendon:
+    """A linear combination of joints with limits: its length is offset + coefficients . q[positions]."""
+
+    forces: JointForces  # with the limits, and the scales of the combination
+    path: tuple[int, ...]  # velocity coordinates
+    positions: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    offset: float
+
+    def length(self, q: Array) -> Any:
+        """offset + coefficients . q[positions]."""
+        return sum((q[k] * c for k, c in zip(self.positions, self.coefficients, strict=True)), self.offset)
+
+    def rate(self, v: Array) -> Any:
+        """d(length)/dt."""
+        return sum((v[k] * c for k, c in zip(self.path, self.coefficients, strict=True)), 0.0)
+
+
+@dataclass(frozen=True)
 class World:
     """A robot in its world. `h`: the time step of the physics, s. Numbers may be traced, see parameters.py."""
 
@@ -91,6 +110,7 @@ class World:
     recovery_time: Any = None  # of contacts deeper than at rest, s; None: they stay as deep as they are
     given_stiffness: float | None = None  # N / m^power; None: from the depth at rest
     joints: tuple[JointForces, ...] = ()
+    tendon_limits: bool = True
     actuated: tuple[int, ...] = ()
     wrenches: tuple[tuple[str, str], ...] = ()  # (frame, reference) of the wrenches given with each step
     force: Callable[..., Any] | None = None  # a further force (model, q, v, t) -> joint forces
@@ -134,9 +154,38 @@ class World:
     @cached_property
     def ancestor_dofs(self) -> list[list[int]]:
         """The pattern of the matrices of a step, as tree_solve.py has it."""
-        if self.coordinate_map.identity:
-            return ancestor_dofs(self.model)
-        return filled(_pattern(self))
+        if not self.coordinate_map.identity:
+            return filled(_pattern(self))
+        tree = ancestor_dofs(self.model)
+        if all(i in tree[k] for tendon in self.tendons for k in tendon.path for i in tendon.path if i < k):
+            return tree
+        pattern = np.array([[i == k or i in tree[k] or k in tree[i] for i in range(len(tree))] for k in range(len(tree))])
+        for tendon in self.tendons:
+            pattern[np.ix_(tendon.path, tendon.path)] = True
+        return filled(pattern)
+
+    @cached_property
+    def tendons(self) -> tuple[Tendon, ...]:
+        """The tendons whose limits act."""
+        links = {link.joint: link for link in self.model.links}
+        out = []
+        for spec in self.model.tendons if self.tendon_limits else ():
+            moved, c = [links[name] for name, _ in spec.joints], [coefficient for _, coefficient in spec.joints]
+            path = tuple(link.v.start for link in moved)
+            own = [self.joints[k] for k in path]
+            # as if each joint moved alone
+            mobility = sum((c_k * c_k / joint.inertia for c_k, joint in zip(c, own, strict=True)), 0.0)
+            acceleration = sum((abs(c_k) * joint.load / joint.inertia for c_k, joint in zip(c, own, strict=True)), 0.0)
+            depth = sum((abs(c_k) * joint.depth for c_k, joint in zip(c, own, strict=True)), 0.0)
+            forces = JointForces(
+                lower=spec.lower, upper=spec.upper, inertia=1.0 / mobility, load=acceleration / mobility, depth=depth
+            )
+            out.append(Tendon(forces, path, tuple(link.q.start for link in moved), tuple(c), spec.offset))
+        return tuple(out)
+
+    def limited(self, k: int) -> JointForces:
+        """The limits of joint coordinate k; of a tendon, counted on after the coordinates."""
+        return self.joints[k] if k < len(self.joints) else self.tendons[k - len(self.joints)].forces
 
     @property
     def gravity(self) -> Any:
@@ -269,7 +318,7 @@ class World:
         ground = "" if self.ground is None else self.ground.key()
         points = "\n".join(point.key() for point in self.points)
         law = (self.h, self.pyramid, self.power, self.depth, self.on_surface, self.smoothing, self.given_stiffness)
-        rest = (law, self.recovery_time, self.joints, self.actuated, self.implicit, self.tolerance)
+        rest = (law, self.recovery_time, self.joints, self.actuated, self.implicit, self.tolerance, self.tendons)
         forces = f"{self.wrenches!r} {self.force_key} {self.timed}"
         return f"{digest(self.model)} {self.coordinate_map.key()} {ground} {points} {rest!r} {forces}"
 
@@ -393,6 +442,9 @@ def _pattern(world: World) -> np.ndarray:
         for i in range(len(model.links)):
             path = [k for j in ancestors(model, i) for k in range(model.links[j].v.start, model.links[j].v.stop)]
             moved = np.any(touched[path], axis=0)
+            pattern |= np.outer(moved, moved)
+        for tendon in world.tendons:
+            moved = np.any(touched[list(tendon.path)], axis=0)
             pattern |= np.outer(moved, moved)
         found.append(pattern)
         return {"y": y}

@@ -66,7 +66,7 @@ ASKED = {
     ),
     "solreflimit": (
         scene(arm("a", 0, joint='range="-1 1" solreflimit="0.1 1"')),
-        "solreflimit, solimplimit and margin of joint limits (they are as hard as `limit_depth` says): a",
+        "solreflimit, solimplimit and margin of limits (they are as hard as `limit_depth` says): a",
     ),
     "solreffriction": (
         scene(arm("a", 0, joint='frictionloss="1" solreffriction="0.1 1"')),
