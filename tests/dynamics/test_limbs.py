@@ -45,6 +45,7 @@ def states(model: Model, count: int | None = None) -> tuple[np.ndarray, np.ndarr
     return q, v, 3.0 * tau
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_derivatives_are_those_without_limbs(name: str) -> None:
     """In floats, limbs are not computed as one."""
