@@ -171,6 +171,7 @@ def test_bench_measures_a_robot():
     assert "nothing to measure" in refused("bench", "pendulum", "--lock", "swing")
 
 
+@pytest.mark.slow
 def test_the_table_of_bench_has_a_row_for_each_function():
     done = condyle("bench", "pendulum", "--batch", "4", "--seconds", "0")
     assert "forward dynamics" in done.stdout and "from the cache" in done.stdout

@@ -209,6 +209,7 @@ def test_a_bug_shows_where_it_is_when_asked(monkeypatch):
     assert done.exit_code == 70 and "Traceback" in done.stderr and "test_cli_help.py" in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_recorded(tmp_path):
     run = tmp_path / "run.cdl"
     child = spawned("sim", "pendulum", "--joint", "swing=1", "--seconds", "10000", "-o", str(run))

@@ -65,6 +65,7 @@ def test_replay_check_is_bit_identical(folder):
     assert "simulation_data" not in found["about"] and found["about"]["controller"] == "swing"
 
 
+@pytest.mark.slow
 def test_replay_check_tells_the_first_step_and_entry_that_differ(folder):
     from dataclasses import replace
 
@@ -159,6 +160,7 @@ def test_without_matplotlib_the_exit_code_is_3(folder, monkeypatch):
     assert f": {install_command('plot')}" in refused("plot", folder / "run.cdl", code=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["gif", "mp4"])
 def test_a_video_is_written(folder, suffix):
     target = folder / f"run.{suffix}"

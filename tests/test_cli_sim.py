@@ -213,6 +213,7 @@ def test_gradcheck_fails_with_exit_code_1(monkeypatch):
     assert done.exit_code == 1 and "FAILED" in done.stdout and "not all within" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_state_that_is_checked_touches_the_ground_within_limits():
     simulation = Scene(Origin("pidog")).simulation()
     x, u = checking.random_state(simulation, 3)
@@ -224,6 +225,7 @@ def test_the_state_that_is_checked_touches_the_ground_within_limits():
 # ---- refusals
 
 
+@pytest.mark.slow
 def test_wrong_use_is_one_sentence(tmp_path):
     assert "slope:10" in refused("sim", "pidog", "--ground", "hill")
     assert "between -90 and 90" in refused("sim", "pidog", "--ground", "slope:95")

@@ -91,6 +91,7 @@ def test_errors_of_other_readers_of_command_lines_are_sentences_too():
     assert usage_text(UsageError(), None, "sim", "").startswith("something else is wrong; ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["sim", "--help"], []])
 def test_a_reader_that_leaves_a_help_is_no_error(words):
     child = subprocess.Popen([sys.executable, "-m", "condyle", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

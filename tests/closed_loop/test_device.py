@@ -11,6 +11,8 @@ from tape.fake_gpu import here, there, torch
 
 import condyle as cd
 
+pytestmark = pytest.mark.gpu
+
 
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ import condyle as cd
 from condyle.errors import ShapeError
 from condyle.tape import device
 
+pytestmark = pytest.mark.gpu
+
 
 def gradients(function: Any, tensors: list[Any]) -> tuple[list[Any], list[Any]]:
     """(outputs, gradients) of a weighted sum of all outputs."""

@@ -35,6 +35,7 @@ def top() -> float:
 # -- out of reach
 
 
+@pytest.mark.slow
 def test_out_of_reach_names_residual_and_rank() -> None:
     robot = leg_by_one_side()
     straight = np.array([np.pi, 0.0])  # the left foot is 1 m from the right hip, whose leg is 0.75 m long

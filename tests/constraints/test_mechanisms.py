@@ -194,6 +194,7 @@ def test_the_squeezer_ends_as_published() -> None:
 # -- in space
 
 
+@pytest.mark.slow
 def test_two_cuts_of_the_spatial_loop_agree() -> None:
     one, other = closed(m.spatial_loop), closed(m.ball_loop)
     rng = np.random.default_rng(5)

@@ -187,6 +187,7 @@ def test_a_weld_of_a_planar_loop_with_a_free_turn_is_rigid(tmp_path: Path) -> No
     assert diagnose(path).verdict == FAILS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "freedoms"), [(PINNED.format(more=""), 3), (HINGED, 1)])
 def test_a_free_body_pinned_to_the_world_swings(tmp_path: Path, text: str, freedoms: int) -> None:
     robot = cd.load(written(tmp_path / "pinned.xml", text))

@@ -116,6 +116,7 @@ def test_free_joints_go_downhill(world: cd.Simulation, objective: str) -> None:
     assert left(q) < 0.1 * left(Q0)
 
 
+@pytest.mark.slow
 def test_the_elbow_of_a_redundant_arm_moves_while_its_tool_stays() -> None:
     pytest.importorskip("pinocchio")
     robot = cd.load("panda").lock("panda_finger")

@@ -265,6 +265,7 @@ def test_all_controllers_have_the_same_bits_alone_in_a_batch_and_in_vectors(loop
         assert np.array_equal(one, whole[5]), name
 
 
+@pytest.mark.slow
 def test_all_controllers_have_derivatives(loops: dict[str, cd.Loop]) -> None:
     """A of the closed loop against central differences."""
     for name, loop in loops.items():
@@ -296,6 +297,7 @@ def test_default_gains_follow_inertia_and_rate(world: cd.Simulation) -> None:
     np.testing.assert_allclose(fast.kd.default, 2.0 * np.sqrt(fast.kp.default * inertia), rtol=2e-2)
 
 
+@pytest.mark.slow
 def test_default_gains_move_a_panda_against_dry_friction() -> None:
     """1 N m in every joint, which would stop the wrists if nothing made up for it."""
     try:

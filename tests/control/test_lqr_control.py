@@ -42,6 +42,7 @@ def cost(law: Any, X: np.ndarray, U: np.ndarray, end: np.ndarray | None = None) 
     return total if end is None else total + np.einsum("...i,ij,...j->...", X[..., -1, :], end, X[..., -1, :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 4])
 def test_the_regulator_costs_what_its_riccati_equation_says(every: int) -> None:
     world = cd.Simulation(cd.load("ur3"), dt=1e-3, threads=1)

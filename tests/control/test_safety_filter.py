@@ -204,6 +204,7 @@ def test_forces_far_from_everything_are_those_of_the_controller(loops: Loops, di
     assert np.array_equal(fine["u"][::EVERY], fine["wanted"][::EVERY])
 
 
+@pytest.mark.slow
 def test_a_resting_arm_gives_way_to_a_moving_ball(loops: Loops, distances: RobotDistances) -> None:
     p = distances.robot.frame_pose(READY, "wrist_3")[1]
     velocity = np.array([0.0, -0.2, 0.0])

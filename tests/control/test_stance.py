@@ -68,6 +68,7 @@ def arm() -> cd.Simulation:
     return cd.Simulation(cd.load(read_mjcf(ARM)), 0.004)
 
 
+@pytest.mark.peers
 def test_a_robot_stands_under_its_actuators_as_in_mujoco() -> None:
     world = cd.Simulation(cd.load(read_mjcf(TRIPOD)), 0.004, cd.Plane(1.0))
     stance = cd.stance(world)

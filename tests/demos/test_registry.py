@@ -23,7 +23,8 @@ ROBOTS = [name for name in (*DEMOS, *OTHERS) if name != "compiler"]
 
 
 # the world of the four-limbed robot is looked at in robot/test_angles.py; its run would take as long as all others
-@pytest.mark.parametrize("name", slow_except(["wheeled-pendulum"], [name for name in DEMOS if name != "fourlimb"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in DEMOS if name != "fourlimb"])
 def test_a_run_is_the_same_on_another_processor(name: str, tmp_path: Path) -> None:
     assert json.loads(elsewhere(CHILD, tmp_path, OLD, name)) == {name: recorded(name).hash}
 
@@ -48,6 +49,7 @@ def test_checks_of_a_changed_run_fail(name: str) -> None:
         assert "replays bit for bit" in failed and len(failed) >= 2, failed
 
 
+@pytest.mark.slow
 def test_the_compiler() -> None:
     found = list(find("compiler", verified=True).checks(None))
     assert [check.name for check in found if not check.ok] == [] and len(found) == 7

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 from dynamics.random_robots import limbed_model, random_state
 from tape.ptx_interpreter import Code, Device
 
@@ -45,7 +46,7 @@ def states(model: Model, count: int | None = None) -> tuple[np.ndarray, np.ndarr
     return q, v, 3.0 * tau
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", slow_except([name for name in ROBOTS if name not in ("six limbs", "balls")], ROBOTS))
 def test_derivatives_are_those_without_limbs(name: str) -> None:
     """In floats, limbs are not computed as one."""
     model = ROBOTS[name]

@@ -118,6 +118,7 @@ def test_estimates() -> None:
     assert np.abs(noise / [1e-3, 5e-3, 5e-3] - 1.0).max() < 0.1
 
 
+@pytest.mark.slow
 def test_the_multibody_flies_by_its_sensors() -> None:
     """IMU with a bias, position and barometer at the base, encoders of the gimbals: a circle by what the filter makes of them."""
     airframe = cd.flight.airframe("birotor")

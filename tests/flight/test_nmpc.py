@@ -14,6 +14,7 @@ def body() -> cd.flight.SingleBody:
     return cd.flight.single_body(cd.flight.airframe("birotor"), gravity=9.798)
 
 
+@pytest.mark.slow
 def test_an_unreachable_attitude_ends_level_at_the_best_heading(body: cd.flight.SingleBody) -> None:
     """The published controller: yaw 72.4 degrees for (30, 60, 90), and no bound is violated by more than 1e-6."""
     mpc = problem(body, thrust=(0.0, 18.0), angle=(-1.5708, 1.5708)).rti()
@@ -88,6 +89,7 @@ def test_offset_free_tracking(body: cd.flight.SingleBody, loop: cd.Loop) -> None
     assert np.abs(out["nmpc.torque"][0, -1] - torque).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_a_state_that_is_not_finite_keeps_the_plan(body: cd.flight.SingleBody, loop: cd.Loop) -> None:
     row = state_references(cd.flight.Allocation(body), cd.flight.Hover((0.0, 0.0, 0.1)).sample([0.0]))[0]
     out = flown(loop, row, 12, fault=1.0)

@@ -175,6 +175,7 @@ def test_a_servo_in_torque_form() -> None:
 # -- the ground
 
 
+@pytest.mark.slow
 def test_it_lands_stands_and_takes_off() -> None:
     vehicle, loop = birotor(ground=cd.Plane())
     x = loop.state(vehicle.configuration((0.0, 0.0, 0.25), (1.0, 0.05, 0.02, 0.0)))

@@ -122,6 +122,7 @@ def test_memory_of_tensors() -> None:
     assert same(env.rollout(policy, 5).actions, other.rollout(policy, 5).actions)
 
 
+@pytest.mark.gpu
 def test_the_bits_of_a_gpu(gpu: list[int]) -> None:
     env, other = make(), make(device="cpu")
     compare(env, other, 3)

@@ -115,6 +115,7 @@ def test_rsl_rl_learns_some_iterations(env: cd.VectorEnv) -> None:
         load_task("cartpole", "balance").make(2, dtype=np.float64).rsl_rl()
 
 
+@pytest.mark.peers
 def test_stable_baselines_learns_some_steps(env: cd.VectorEnv) -> None:
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     wrapped = env.stable_baselines()

@@ -152,6 +152,7 @@ print(hashlib.sha256(ppo.parameters.tobytes()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_the_width_of_vectors() -> None:
     found = set()
     for width in ("32", "64"):
@@ -252,6 +253,7 @@ def test_gradients_of_a_recurrent_actor_are_differences() -> None:
         assert np.isclose(gradients[0] @ way, slope, rtol=1e-4)  # float32 sums against float64
 
 
+@pytest.mark.slow
 def test_a_recurrent_actor_learns_what_needs_memory_with_the_same_bits_on_any_number_of_threads() -> None:
     options = dict(units=8, steps=8, minibatches=2, gamma=0.0, desired_kl=0.03, learning_rate=3e-3)
     states, rewards = [], []

@@ -28,6 +28,7 @@ def reaching() -> Any:
     return cd.Loop(WORLD, lambda x, target: mpc(x, Sample(target, 0.0, 0.0)), target=2)
 
 
+@pytest.mark.slow
 def test_it_reaches_a_target_within_its_limits(reaching: Any) -> None:
     out = reaching.rollout(reaching.state(START), GOAL, 1500, record=["q", "v", "u", "mpc_solver.status"])
     np.testing.assert_allclose(out["q"][-1], GOAL, atol=1e-3)

@@ -11,6 +11,8 @@ from tape.fake_gpu import here, there, torch
 import condyle as cd
 from condyle.errors import ControlError, ShapeError
 
+pytestmark = pytest.mark.gpu
+
 RNG = np.random.default_rng(4)
 X = 0.1 * RNG.normal(size=(3, 4))
 

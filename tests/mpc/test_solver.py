@@ -75,6 +75,7 @@ def test_two_phases_are_one_iteration(solver, plan):
     assert np.array_equal(found.u, whole.u) and np.array_equal(found.states, whole.plan["states"])
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_first_control(solver, plan):
     """By state, weights, reference and parameters, against differences in 400 bits: forward and backward."""
     arrays = [X, *[plan[name] for name in solver.plan_shapes]]

@@ -44,6 +44,7 @@ def call(robot, name, args, **options):
 METHODS = {name: entry.inputs for name, entry in (FUNCTIONS | FRAME_FUNCTIONS).items() if hasattr(Robot, name)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", ["chain", "free", "closed"])
 def test_every_function_gives_in_a_trace_what_it_gives_outside(robots, robot):
     robot = robots[robot]

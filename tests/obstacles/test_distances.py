@@ -160,6 +160,7 @@ def test_every_shape_is_inside_its_capsule(name: str, request: pytest.FixtureReq
 # ---- robots
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("name", slow_except(["ur3"], ["ur3", "panda"]))
 def test_robots_agree_with_coal(name: str, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("coal")
@@ -224,6 +225,7 @@ def test_same_bits_in_batches_and_lanes(ur3: RobotDistances) -> None:
     assert plain.tobytes() == ur3(q[0]).tobytes()
 
 
+@pytest.mark.slow
 def test_tapes_have_the_same_hash_on_an_older_processor(panda: RobotDistances, tmp_path: Path) -> None:
     """Capsules of meshes, and an oblique plane."""
     tilted = Plane.through((0.1, 0.2, -0.3), (0.1, 0.2, 0.9))

@@ -53,6 +53,7 @@ def test_loops_lie_between_frames_of_links_joints_and_others() -> None:
     assert check(twin).problems == []
 
 
+@pytest.mark.slow
 def test_long_chains_do_not_recurse() -> None:
     assert check(chain(5000)).problems == []
     findings = check(chain(30_000))

@@ -219,6 +219,7 @@ def test_derivatives_of_a_step_against_differences_in_high_precision(name: str) 
         assert world.contact_forces(x)[0, 2] > 1.0
 
 
+@pytest.mark.slow
 def test_derivatives_at_the_limit_of_a_joint_that_follows() -> None:
     robot = legged("fixed")
     limit = robot.model.links[2].limits.upper

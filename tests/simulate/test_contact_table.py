@@ -80,6 +80,7 @@ def test_the_solution_is_that_of_points_one_by_one(ground: str) -> None:
     assert np.abs(found[1] - wanted[1]).max() < 1e-8 * np.abs(wanted[1]).max()
 
 
+@pytest.mark.slow
 def test_neighbours_that_touch_change_no_bit() -> None:
     simulation = world("plane")
     q, v = states(simulation.robot, 64, 2)
@@ -99,6 +100,7 @@ def test_neighbours_that_touch_change_no_bit() -> None:
     assert same_bits(frozen[others], wanted[others])
 
 
+@pytest.mark.slow
 def test_gradients_through_the_table() -> None:
     simulation = cd.Simulation(chain(), H, GROUNDS["stairs"], "collisions", smoothing=1e-3)
     q, v = states(simulation.robot, 6, 4)

@@ -233,6 +233,7 @@ def curvature(simulation, depth):
     return simulation.step_hessian(simulation.state(q, [0.1, 0.0, -0.1, 0.0, 0.0, 0.0]), np.zeros(6), weight)[2, 2]
 
 
+@pytest.mark.slow
 def test_the_second_derivative_goes_through_touchdown_without_a_jump():
     smooth, sharp = falling(3), falling(2)
     h, g, d0 = H, 9.81, smooth.rest_depth

@@ -98,6 +98,7 @@ def test_backward_euler_is_refused() -> None:
 # -- one step, from any state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ("box", "feet"))
 def test_every_state_converges_to_that_of_float64(which: str) -> None:
     s = box() if which == "box" else feet()

@@ -127,7 +127,8 @@ def test_it_drops_and_stands_again(base, drop):
     assert np.all(np.abs(height(base, xs[-200:]) - REACH) < 0.02) and np.all(tilt(base, xs[-200:]) < 0.05)
 
 
-@pytest.mark.parametrize("base", slow_except(["planar"], BASES))
+@pytest.mark.slow
+@pytest.mark.parametrize("base", BASES)
 def test_it_is_pushed(base):
     w = world(base, wrenches=("torso",))
     rest = run(w, above(base, 0.0), 400, pose(base))[-1]
@@ -150,6 +151,7 @@ def test_it_is_pushed(base):
     assert np.abs(last[:, at] - last[0, at]).max() < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 def test_a_push_is_carried_by_the_ground(base):
     # at rest the ground carries the weight and what pushes down; taken over a full_robot second, while it settles
@@ -165,9 +167,8 @@ def test_a_push_is_carried_by_the_ground(base):
 
 
 # each slope is a world to compile: in space, the steeper one
-@pytest.mark.parametrize(
-    ("base", "degrees"), slow_except([("planar", -10.0)], [("planar", -10.0), ("planar", 20.0), ("free", 20.0)])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("base", "degrees"), [("planar", -10.0), ("planar", 20.0), ("free", 20.0)])
 def test_it_stands_on_slopes(base, degrees):
     # tan 20 degrees is 0.36: well within the friction of 0.8
     w = world(base, degrees)

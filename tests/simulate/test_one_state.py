@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from markers import slow_except
 
 import condyle as cd
 from condyle.errors import SimulationError
@@ -96,8 +95,9 @@ def test_out_of_one_state_is_written_and_checked() -> None:
 ROBOTS: dict[str, tuple[str, float]] = {"fourlimb": ("foot_*", 0.2), "pidog": ("*_foot", 0.05)}
 
 
-@pytest.mark.parametrize("precision", slow_except([np.float64], [np.float64, np.float32]))
-@pytest.mark.parametrize("name", slow_except(["pidog"], ROBOTS))
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ROBOTS)
 def test_limbs_side_by_side_have_the_bits_of_a_batch(name: str, precision: type) -> None:
     """One robot takes another kernel than a batch if its limbs are alike; robots fall, touch the ground, and hit joint limits."""
     feet, drop = ROBOTS[name]

@@ -179,6 +179,7 @@ def test_a_call_gives_the_world_built_with_the_numbers(make: Callable[..., cd.Si
         assert np.any(one.step(x, u, parameters=own | {name: value}) != one.step(x, u, parameters=own)), name
 
 
+@pytest.mark.slow
 def test_outputs_of_a_world_follow_its_parameters() -> None:
     one, other, x = box(), box(True), states(box(), 5)
     assert close(one.contact_forces(x, parameters=BOX), other.contact_forces(x))
@@ -191,6 +192,7 @@ def test_outputs_of_a_world_follow_its_parameters() -> None:
         assert close(found, built)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_backward_step_follow_its_parameters() -> None:
     one, other = (
         cd.Simulation.from_config(s.robot, replace(s.config, integrator="backward_euler")) for s in (pendulum(), pendulum(True))

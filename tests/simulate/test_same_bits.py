@@ -282,6 +282,7 @@ with cd.Recorder(w, before.x[-1], {second!r}) as recorder:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flat", "substeps"])
 def test_another_process_resumes_from_a_run_file_bit_for_bit(tmp_path, name):
     w, us = world(name), controls(130)[0]

@@ -82,6 +82,7 @@ def test_a_used_simulation_pickles() -> None:
     assert copy.step(x, u).tobytes() == x1.tobytes()
 
 
+@pytest.mark.slow
 def test_wrenches_are_named_like_contacts() -> None:
     robot = cd.load("pidog")
     feet = [name for name in robot.frame_names if name.endswith("_foot")]

@@ -39,6 +39,7 @@ def test_a_step_in_a_trace_with_contact(leg):
     assert np.abs(found[0] - A).max() < 1e-9 * np.abs(A).max() and np.abs(found[1] - B).max() < 1e-9 * np.abs(B).max()
 
 
+@pytest.mark.slow
 def test_its_tape_derivatives_are_those_of_the_step(pendulum):
     _, A, B = pendulum.step(STATE, CONTROL, derivatives=True)
     step = cd.function(lambda x, u: pendulum.step(x, u), x=2, u=1)
@@ -51,6 +52,7 @@ def test_its_tape_derivatives_are_those_of_the_step(pendulum):
     assert np.abs(A1 - A).max() < 1e-9 * np.abs(A).max() and np.abs(B1 - B).max() < 1e-9 * np.abs(B).max()
 
 
+@pytest.mark.slow
 def test_derivatives_and_rollouts_in_a_trace(pendulum):
     us = np.random.default_rng(1).normal(size=(3, 1))
 

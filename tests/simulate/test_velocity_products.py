@@ -102,6 +102,7 @@ def assert_right(world: cd.Simulation, x: np.ndarray, u: np.ndarray, second: boo
         assert row.error < (CLOSE_SECOND if row.what.startswith("d2") else CLOSE), row
 
 
+@pytest.mark.slow
 def test_derivatives_where_momentum_is_lost_in_contact() -> None:
     pytest.importorskip("gmpy2")
     world, rng = cd.Simulation(hopper(), 0.02, cd.Plane(0.8)), np.random.default_rng(3)

@@ -53,6 +53,7 @@ def test_the_bits_are_those_of_the_compiler(path: Path, functions: dict[str, cd.
     assert bundle["forward_dynamics"].inputs == functions["forward_dynamics"].inputs
 
 
+@pytest.mark.slow
 def test_it_needs_no_llvm(path: Path) -> None:
     code = f"""
 import sys

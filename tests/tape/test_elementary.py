@@ -244,6 +244,7 @@ def test_reference_gives_the_same_bits(name: str, precision: str) -> None:
     assert f(*some).tobytes() == f.on("reference")(*some).tobytes()
 
 
+@pytest.mark.slow
 def test_coefficients_are_those_the_script_prints() -> None:
     pytest.importorskip("mpmath")
     path = Path(__file__).resolve().parents[2] / "tools" / "coefficients.py"

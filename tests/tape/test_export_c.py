@@ -81,6 +81,7 @@ def test_random_tapes(dtype: str, tmp_path: Path) -> None:
                 assert_same(call(library, f"kernel{k}", tape, inputs), want, tape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_random_lowered_tapes(dtype: str, tmp_path: Path) -> None:
     """Elementary functions lowered, products contracted: still the same bits."""

@@ -57,6 +57,7 @@ def tame(tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
     return true if close and not watchful.strange else None
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("unroll", [10_000, 0], ids=["unrolled", "loops"])
 def test_random_tapes(monkeypatch: pytest.MonkeyPatch, unroll: int) -> None:
     monkeypatch.setattr(export_casadi, "UNROLL", unroll)

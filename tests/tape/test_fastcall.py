@@ -94,6 +94,7 @@ def test_a_robot_says_what_is_wrong_as_before() -> None:
         robot.forward_dynamics(q, v, np.full(robot.nv, np.nan))
 
 
+@pytest.mark.slow
 def test_it_goes_when_its_function_goes() -> None:
     function = cd.function(lambda x: x * 3.0, x=3)
     call = call_of(function)

@@ -377,6 +377,7 @@ print(json.dumps([counts, [np.asarray(r).tolist() for r in result]]))
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_neither_traces_nor_lowers_nor_compiles(tmp_path):
     import json
 

@@ -159,6 +159,7 @@ def test_calls_from_many_threads_do_not_meet(f):
         assert np.array_equal(found[k], states[k] + 0.25 * V)
 
 
+@pytest.mark.slow
 def test_many_inputs_outputs_and_sizes():
     # tiles of every width: rows of 1 to 19 entries, in and out
     for sizes in (range(1, 6), range(6, 11), range(11, 16), range(16, 20)):

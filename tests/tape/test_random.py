@@ -233,6 +233,7 @@ def test_moments(samples):
         assert abs((y**4).mean() - fourth) < 5.0 * np.sqrt((96.0 if kind == "normal" else 9.0 - 3.24) / COUNT), (kind, name)
 
 
+@pytest.mark.slow
 def test_distributions_by_kolmogorov_and_smirnov(samples):
     stats = pytest.importorskip("scipy.stats")
     for (kind, name), x in samples.items():

@@ -57,7 +57,8 @@ def test_random_tapes_give_the_reference_bits_at_every_lane_width(precision, dat
     check_all_lanes(tape, precision, data.draw(inputs_for(tape, dtype=DTYPE[precision])))
 
 
-@pytest.mark.parametrize("precision", slow_except(["f64"], ["f64", "f32"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["f64", "f32"])
 @settings(max_examples=18)
 @given(data=st.data())
 def test_elementary_functions_too(precision, data):

@@ -44,6 +44,7 @@ def test_gif(tmp_path: Path, turning: Trajectory, fps: float, speed: float, fram
     assert [file.name for file in path.parent.iterdir()] == ["arm.gif"]
 
 
+@pytest.mark.slow
 def test_mp4(tmp_path: Path, turning: Trajectory) -> None:
     path = tmp_path / "arm.mp4"
     save_video(turning, path, size=SIZE)
