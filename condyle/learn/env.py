@@ -48,7 +48,8 @@ class RecentValues:
             value = make()
         self._values[key] = value
         while len(self._values) > self.LIMIT:
-            del self._values[next(iter(self._values))]
+            oldest, *_ = [*self._values]
+            self._values.pop(oldest, None)  # another thread may have removed it
         return value
 
 

@@ -299,25 +299,55 @@ def test_calls_that_are_wrong(env: cd.VectorEnv) -> None:
         )
 
 
-def test_records_given_anew_with_each_call_add_no_memory(env: cd.VectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+class Lag(cd.Block):
+    """A first-order lag."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = self.parameter("rate", 0.5)
+        self.state("y", np.zeros(2))
+
+    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
+        y = state["y"] + self.rate * (inputs[0] - state["y"])
+        return y, {"y": y}
+
+
+LAG = Lag()
+
+
+def lag() -> cd.VectorEnv:
+    """An environment without a robot, which is compiled at once."""
+    free = cd.Loop(None, lambda t, action: {"y": LAG(action)}, dt=0.1, action=2)
+    return cd.VectorEnv(free, lambda s: s["lag.y"], lambda s: -s["lag.y"] @ s["lag.y"], num_envs=3, dtype=np.float64)
+
+
+def test_records_given_anew_with_each_call_add_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecentValues, "LIMIT", 3)
-    kept, actions = [], np.zeros((12, 2, 1))
+    kept, actions, env = [], np.ones((3, 2, 2)), lag()
     for scale in (1.0, 2.0, 3.0, 1.0, 2.0, 3.0):
-        record = {"scaled": lambda s, scale=scale: scale * s.x.q}
+        record = {"scaled": lambda s, scale=scale: scale * s["lag.y"]}
         kept.append(weakref.ref(record["scaled"]))
-        found = env.rollout(actions, record=record | {"q": None})
-        assert np.array_equal(found["scaled"], scale * found["q"])
+        found = env.rollout(actions, record=record | {"lag.y": None})
+        assert np.array_equal(found["scaled"], scale * found["lag.y"]) and found["scaled"].all()
     del record
     gc.collect()
     assert sum(function() is not None for function in kept) <= 3
 
 
 def test_gradients_of_an_environment_with_other_parameters_are_its_own() -> None:
-    env = make(num_envs=2, clip=None)
-    rollout_vjp(env, policy(), 1, np.array([0.1]))
-    heavy = env.with_parameters({"cart.mass": 3.0})
-    _, pullback = rollout_vjp(heavy, policy(), 1, np.array([0.1]))
-    assert all(np.isfinite(by).all() for by in pullback(reward=np.ones((2, 1))).values())
+    block = cd.blocks.MLP([(np.zeros((2, 2)), np.ones(2))], "elu")
+
+    def gradient(env: cd.VectorEnv) -> Any:
+        found, pullback = rollout_vjp(env, block, 1, np.zeros(2))
+        return found["reward"][:, 0], pullback(reward=np.ones((3, 1)))["policy.layer0"][:, :, -1]
+
+    # y = rate, reward = -2 rate^2, and by each bias -2 rate^2
+    for env, rate in ((lag(), 0.5), (lag().with_parameters({"lag.rate": 0.25}), 0.25)):
+        rewards, by = gradient(env)
+        assert np.array_equal(rewards, np.full(3, -2.0 * rate**2)) and np.array_equal(by, np.full((3, 2), -2.0 * rate**2))
+    env = lag()
+    gradient(env)
+    assert np.array_equal(gradient(env.with_parameters({"lag.rate": 0.25}))[0], np.full(3, -0.125))
 
 
 def test_threads_that_step_one_environment_are_told_what_is_lost() -> None:
@@ -380,8 +410,8 @@ def test_states_that_a_reset_gives_are_arrays_of_traced_values() -> None:
 
 
 def test_quaternions_of_resets_have_length_one() -> None:
-    world = cd.Simulation(cd.load("quadruped"), 0.002, cd.Plane())
-    nq, start = world.robot.nq, world.stand()[: world.robot.nq]
+    world = cd.Simulation(cd.load("quadruped"), 0.002)
+    nq, start = world.robot.nq, world.state()[: world.robot.nq]
     free = cd.Loop(world, lambda x, action: np.concatenate([action, np.zeros(world.nu - 1)]), action=1)
 
     def turned(draw: Any, scale: float = 1.0) -> Any:

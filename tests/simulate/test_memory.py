@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulate.bodies import a_box
 
 import condyle as cd
 from condyle.tape import trace_cache
@@ -24,8 +25,8 @@ def traced_chain() -> Any:
 
 
 def robot_on_the_ground() -> Any:
-    world = cd.Simulation(cd.load("quadruped"), 0.002, cd.Plane(friction=0.5))
-    return world.step(world.state(), np.zeros(world.nu))
+    world = cd.Simulation(a_box(), 0.002, cd.Plane(friction=0.5))
+    return world.step(world.stand())
 
 
 def closed_loop() -> Any:

@@ -180,7 +180,7 @@ def test_nested_loops():
         (lambda x: cd.scan(lambda i, s, r: (s, s), x, {"a": x, "b": np.zeros(5)})[0], "same first axis"),
         (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1][7], "index 7 of an axis of length 3"),
         (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1]["a"], "whole number, a slice"),
-        (lambda x: cd.loop(lambda i, s: s > 0, x, 3), "expected a traced value or a number"),
+        (lambda x: cd.loop(lambda i, s: s > 0, x, 3), "this is a traced comparison; write 1.0"),
     ],
 )
 def test_wrong_loops_are_explained(function, words):
