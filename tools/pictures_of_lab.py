@@ -118,7 +118,7 @@ def sweeps(path: Path) -> None:
         for method, color in zip(METHODS, (FAINT, BLUE, ORANGE), strict=True):
             if method == "grid" and "joint" in each:
                 continue
-            history = tune(pid(), parameters, method=method, trials=30).history()
+            history = tune(pid(), parameters, method=method, trials=30, seconds=3.0, warm_up=0.6).history()
             right.step(np.arange(len(history)), history, where="post", color=color, ls=style, lw=1.6, label=f"{method}, {each}")
     right.set_yscale("log")
     right.set_ylim(0.15, 80.0)

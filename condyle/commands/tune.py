@@ -43,8 +43,12 @@ def tune(
         ),
     ] = "optuna",
     trials: Annotated[int, options.control_option(min=1, max=1_000_000, help="How many runs to make.")] = 30,
-    seconds: Annotated[float, options.control_option(min=1e-6, help="Length of a run, s.")] = 3.0,
-    warm_up: Annotated[float, options.control_option(min=0.0, help="Time before it that does not count, s.")] = 0.6,
+    seconds: Annotated[
+        float | None, options.control_option(min=1e-6, help="Length of a run, s, by default the file's duration.")
+    ] = None,
+    warm_up: Annotated[
+        float | None, options.control_option(min=0.0, help="Time before it that does not count, s, by default the file's.")
+    ] = None,
     seed: Annotated[int, options.control_option(min=0, max=2**32 - 1, help="Seed of the search.")] = 0,
     set_: Settings = None,
     out: Annotated[Path | None, options.out_option(help="The experiment with the values that were found, .toml.")] = None,
@@ -69,6 +73,8 @@ def tune(
     with about(file), progress(terminal(stderr=True)) as say:
         if set_:
             experiment = experiment.with_values(settings(set_))
+        seconds = experiment.duration if seconds is None else seconds
+        warm_up = experiment.warm_up if warm_up is None else warm_up
         say("compiling", 0, 1)
         found = search(experiment, parameters, method=method, trials=trials, seconds=seconds, warm_up=warm_up, seed=seed, say=say)
     if not np.isfinite(found.score):

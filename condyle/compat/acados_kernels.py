@@ -118,7 +118,8 @@ class Kernels:
             pi, _, first = costates(qp, duals, plan.get("duals_end", ()))
             return {"pi": pi, "first": first}
 
-        return function(multipliers, **{name: shape for name, shape in self.solver.plan_shapes.items() if name != "search"})
+        shapes: dict[str, Any] = {name: shape for name, shape in self.solver.plan_shapes.items() if name != "search"}
+        return function(multipliers, **shapes)
 
 
 def line_search(options: Any) -> int:

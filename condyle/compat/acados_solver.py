@@ -247,8 +247,8 @@ class AcadosOcpSolver:
             self._plan = {name: np.array(getattr(found, name)) for name in kernels.solver.plan_shapes}
             if not rti and (self._found["residuals"] <= self._tolerances).all():
                 return SUCCESS
-            unsolved, *program = _program(found)
-            program = (float(unsolved), *program)
+            program = _program(found)
+            unsolved = program[0] > 0.0
             if unsolved:
                 # the next program starts without these multipliers, which may be anything
                 self._plan = self._without_multipliers(kernels, self._plan)
@@ -442,8 +442,8 @@ def _residuals(found: Any) -> np.ndarray:
     return np.array([float(getattr(found, name, np.nan)) for name in RESIDUALS])
 
 
-def _program(found: Any) -> tuple[bool, float, float]:
-    """(whether the quadratic program of an iteration was not solved, its iterations, the step length)."""
+def _program(found: Any) -> tuple[float, float, float]:
+    """(1 if the quadratic program of an iteration was not solved, else 0; its iterations; the step length)."""
     if hasattr(found, "qp_solved"):
-        return not found.qp_solved, float(found.qp_iterations), float(found.step_length)
-    return int(found.status) == STOPPED, float(found.iterations), 1.0
+        return 1.0 - float(found.qp_solved), float(found.qp_iterations), float(found.step_length)
+    return float(found.status == STOPPED), float(found.iterations), 1.0

@@ -9,6 +9,8 @@ same metrics alone and in any batch.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,9 @@ from condyle.errors import ShapeError
 Array = np.ndarray
 
 MOVES = 1e-6  # rad or m: a column whose reference changes by less between its ends does not move
-BAND = 0.02  # of the change, within which a response has settled
+BAND = 0.02  # of the change, within which a response has settled, and a reference has not turned back
+REST = 0.1  # s, for which a reference stays where it rests
+SLOW = 0.01  # of its largest speed, at which a reference is no longer under way at its last row
 LOW, HIGH = 0.1, 0.9  # of the change, between which the time is the rise time
 
 
@@ -37,9 +41,9 @@ METRICS = (
     Metric("rms_error", "{}", "root of the mean of e^2 over times and joints"),
     Metric("max_error", "{}", "largest |e|"),
     Metric("final_error", "{}", "largest |e| of a joint at the end"),
-    Metric("overshoot", "", "how far a joint passes its last reference, over its change; largest of the joints"),
-    Metric("rise_time", "s", "from 10 % to 90 % of the change; longest of the joints"),
-    Metric("settling_time", "s", "after which a joint stays within 2 % of its change; longest of the joints"),
+    Metric("overshoot", "", "how far a joint passes where its reference turns back or rests, over its way there; largest"),
+    Metric("rise_time", "s", "from 10 % to 90 % of the last change; longest of the joints"),
+    Metric("settling_time", "s", "after which a joint stays within 2 % of its last change; longest of the joints"),
     Metric("mean_speed", "{}/s", "mean of |v| over times and joints"),
     Metric("effort", "N^2 m^2 s", "integral of the sum of tau^2"),
     Metric("mean_torque", "N m", "mean of |tau| over times and joints"),
@@ -92,28 +96,94 @@ def metrics(
     return found
 
 
-def step_metrics(t: Array, r: Array, y: Array, start: Array) -> dict[str, float]:
-    """Overshoot, rise time and settling time of columns whose reference goes from `start` to another value; the worst one counts.
+@dataclass(frozen=True)
+class Segment:
+    """One motion of a reference, from a value to another one, at which it turns back or rests.
 
-    The time counts from when the reference of the column begins to change.
+    `first`, `last`: rows of its first and last step. The response belongs to it before the row `until`: while the next segment
+    turns back, or where it goes on from there.
+    """
+
+    start: float
+    target: float
+    first: int
+    last: int
+    until: int
+
+    def part(self, y: Array) -> Array:
+        """How far a response is on the way: 0 at the start, 1 at the target."""
+        found: Array = (y - self.start) / (self.target - self.start)
+        return found
+
+    def passing(self, y: Array) -> slice:
+        """The rows in which a response (rows,) may have passed the target: not those in which it still lags behind a turn."""
+        before = self.part(y[self.first : self.last + 1]) <= 1.0
+        return slice(self.first + int(np.argmax(before)) if before.any() else self.last, self.until)
+
+
+def segments(t: Array, r: Array, start: float) -> list[Segment]:
+    """The segments of a reference (rows,) which is `start` before its first row, without one that is under way at the end.
+
+    It turns back where it returns by BAND of its range, and rests where it stays for more than REST.
+    """
+    x = np.concatenate([[start], r])
+    extent = float(np.ptp(x))
+    if extent < MOVES:
+        return []
+    steps = np.diff(x)
+    moves = np.flatnonzero(steps)
+    breaks = (np.diff(np.sign(steps[moves])) != 0.0) | (np.diff(t[moves]) > REST)
+    pieces = zip(moves[np.concatenate([[True], breaks])].tolist(), moves[np.concatenate([breaks, [True]])].tolist(), strict=True)
+    found: list[Segment] = []
+    departs = -1  # the first row of small steps back
+    for first, last in pieces:
+        value = float(x[last + 1])
+        before = found[-1] if found else Segment(start, start, first, first, len(r))
+        travel = before.target - before.start
+        beyond = (value - before.target) * np.sign(travel)
+        if abs(travel) < BAND * extent:
+            found[-1:] = [replace(before, target=value, last=last)]
+        elif beyond >= BAND * extent and t[first] - t[before.last] > REST and departs < 0:
+            found.append(Segment(before.target, value, first, last, len(r)))
+        elif beyond >= 0.0:
+            found[-1], departs = replace(before, target=value, last=last), -1
+        elif -beyond >= BAND * extent:
+            found.append(Segment(before.target, value, first if departs < 0 else departs, last, len(r)))
+            departs = -1
+        elif departs < 0:
+            departs = first
+    for k, (one, following) in enumerate(pairwise(found)):
+        back = (one.target - one.start) * (following.target - following.start) < 0.0
+        found[k] = replace(one, until=following.last + 1 if back else following.first)
+    end = found[-1]
+    fastest = float(np.abs(steps[end.first : end.last + 1]).max())
+    under_way = end.last == len(r) - 1 and abs(float(steps[-1])) > SLOW * fastest
+    if len(found) > 1 and under_way and (found[-2].target - found[-2].start) * (end.target - end.start) < 0.0:
+        found[-2] = replace(found[-2], until=len(r))
+    return found[:-1] if under_way else found
+
+
+def step_metrics(t: Array, r: Array, y: Array, start: Array) -> dict[str, float]:
+    """Overshoot of all segments of the references, rise time and settling time of their last ones; the worst column counts.
+
+    start: (n,), the references before the first row. The time counts from when the segment begins.
     """
     overshoot, rise, settling = [], [], []
     for k in range(r.shape[1]):
-        first, last = float(start[k]), float(r[-1, k])
-        change = last - first
-        if abs(change) < MOVES:
+        found = segments(t, r[:, k], float(start[k]))
+        if not found:
             continue
-        begins = int(np.argmax(r[:, k] != first))
-        part = (y[:, k] - first) / change  # 0 at the start, 1 at the end
-        overshoot.append(max(float(part.max()) - 1.0, 0.0))
-        rise.append(crossing(t, part, HIGH) - crossing(t, part, LOW))
+        overshoot += [max(float(each.part(y[each.passing(y[:, k]), k]).max()) - 1.0, 0.0) for each in found]
+        rows = slice(found[-1].first, found[-1].until)
+        part, times = found[-1].part(y[rows, k]), t[rows]
+        rise.append(crossing(times, part, HIGH) - crossing(times, part, LOW))
         outside = np.flatnonzero(np.abs(part - 1.0) > BAND)
         if not len(outside):
             settling.append(0.0)
-        elif outside[-1] == len(t) - 1:
+        elif outside[-1] == len(times) - 1:
             settling.append(float("nan"))
         else:
-            settling.append(max(float(t[outside[-1] + 1] - t[begins]), 0.0))
+            settling.append(float(times[outside[-1] + 1] - times[0]))
     nan = float("nan")
     if not overshoot:
         return {"overshoot": nan, "rise_time": nan, "settling_time": nan}

@@ -20,11 +20,11 @@ import numpy as np
 from condyle.errors import ControlError, require
 from condyle.lab.chunks import compute_safely
 from condyle.lab.experiment import Experiment, Setup
-from condyle.lab.metrics import MOVES, NAMES
+from condyle.lab.metrics import NAMES, segments
 from condyle.lab.run import parameter_name
 from condyle.robot.names import nearest, quoted
 
-SECONDS, WARM_UP, TRIALS = 3.0, 0.6, 30
+TRIALS = 30
 FACTOR = 5.0  # of the value in the file, up and down
 BATCH = 6  # trials of one generation of Optuna
 STARTS = 3  # of the gradient, in one kernel
@@ -154,16 +154,21 @@ def tune(
     *,
     method: str = "optuna",
     trials: int = TRIALS,
-    seconds: float = SECONDS,
-    warm_up: float = WARM_UP,
+    seconds: float | None = None,
+    warm_up: float | None = None,
     seed: int = 0,
     say: Say | None = None,
 ) -> TuneResult:
-    """The result of a search; `parameters`: "controller.kp", "controller.kp[*]", or with a range "controller.kp=100:800"."""
+    """The result of a search; `parameters`: "controller.kp", "controller.kp[*]", or with a range "controller.kp=100:800".
+
+    `seconds`, `warm_up`: of a run; the duration and the warm-up of the experiment by default.
+    """
     if method not in METHODS:
         raise ControlError(f"there is no method '{method:.40}'{nearest(method, METHODS)}")
     if trials < 1 or not parameters:
         raise ControlError("a search needs one or more --parameters, such as controller.kp, and one or more trials")
+    seconds = experiment.duration if seconds is None else seconds
+    warm_up = experiment.warm_up if warm_up is None else warm_up
     setup = experiment.setup(threads=1)
     objective = Objective(experiment, [variable(setup, text) for text in parameters], seconds, warm_up)
     search = {"grid": _grid, "optuna": _optuna, "gradient": _gradient}[method]
@@ -332,15 +337,18 @@ def smooth_score(
     final = math.sqrt(float(e[-1] @ e[-1]) + EPSILON**2)
     score += final
     dq[-1] += -e[-1] / final
-    change = r[-1] - start
-    moving = np.abs(change) > MOVES
-    if np.any(moving):
-        part = (q[:, moving] - start[moving]) / change[moving] - 1.0
-        over, weights = _soft_maximum(part)
+    t = h * np.arange(len(r))
+    motions = [(k, each, each.passing(q[:, k])) for k in range(n) for each in segments(t, r[:, k], float(start[k]))]
+    if motions:
+        over, weights = _soft_maximum(np.concatenate([each.part(q[rows, k]) - 1.0 for k, each, rows in motions]))
         above, slope = _soft_plus(over)
         excess, steep = _soft_plus(over - 0.1)
         score += 0.7 * above + 40.0 * excess
-        dq[:, moving] += (0.7 * slope + 40.0 * steep) * weights / change[moving]
+        at = 0
+        for k, each, rows in motions:
+            own = weights[at : at + rows.stop - rows.start]
+            dq[rows, k] += (0.7 * slope + 40.0 * steep) * own / (each.target - each.start)
+            at += len(own)
     return float(score), dq, dv
 
 

@@ -11,7 +11,7 @@ from condyle.lab.compare import compare, compare_page, named_runs
 from condyle.lab.experiment import Experiment
 from condyle.lab.metrics import NAMES
 from condyle.lab.references import control_times, joint_rows, tool_rows
-from condyle.lab.run import Session, run_experiment, run_metrics
+from condyle.lab.run import Session, run_experiment, run_metrics, run_signals
 from condyle.lab.tables import Reference
 from condyle.obstacles.robot_distances import robot_distances
 
@@ -203,3 +203,18 @@ def test_tables_are_followed(tmp_path):
     with pytest.raises(ControlError, match=r"has no array 'q'"):
         run_experiment(small(reference={"kind": "table", "path": str(tmp_path / "bad.npz")}), tmp_path / "run.cdl")
     assert not (tmp_path / "run.cdl").exists()
+
+
+def test_overshoot_of_a_run_that_ends_on_its_way_back():
+    """The way to a waypoint and part of the way back: how far the joints pass the waypoint, wherever the run ends."""
+    there = {"kind": "point_to_point", "waypoints": [[0.5, 0.1], [0.3, -0.2]], "profile": "quintic", "acceleration": 8.0}
+    found = {}
+    for duration in (0.6, 0.7, 0.9, 1.4):
+        run = run_experiment(small(reference=there, duration=duration)).run
+        signals = run_signals(run)
+        turn, start = np.array([0.5, 0.1]), np.array([0.3, -0.2])
+        assert np.abs(signals.reference - turn).max(axis=1).min() < 1e-3, "it reaches the waypoint"
+        past = ((signals.response - start) / (turn - start)).max(axis=0) - 1.0
+        found[duration] = run_metrics(run)["overshoot"]
+        assert found[duration] == pytest.approx(max(past.max(), 0.0), abs=1e-3)
+    assert max(found.values()) < 0.1

@@ -98,3 +98,69 @@ def test_the_score_is_that_of_the_facts():
 def test_wrong_shapes_are_named():
     with pytest.raises(ShapeError, match="reference and response"):
         metrics(np.arange(3.0), np.zeros((3, 2)), np.zeros((3, 1)))
+
+
+def rows(t, stops, times):
+    """Waypoints at times, joined by quintic curves: it rests between the pairs of times."""
+    found = np.full(len(t), float(stops[0]))
+    for a, b, (begin, end) in zip(stops[:-1], stops[1:], times, strict=True):
+        s = np.clip((t - begin) / (end - begin), 0.0, 1.0)
+        found += (b - a) * s**3 * (10.0 + s * (6.0 * s - 15.0))
+    return found
+
+
+def overshoot(t, r, y):
+    return metrics(t, r[:, None], y[:, None])["overshoot"]
+
+
+@pytest.mark.parametrize("levels", [(1.0, 0.0), (1.0, -1.0, 1.0), (1.0, 0.25), (1.0, 2.0, 3.5), (-0.5, 0.5, 0.6, -2.0)])
+def test_overshoot_counts_by_the_travel_of_each_step(levels):
+    """Steps that turn back or go on: each has the overshoot of the second-order response, for its own travel."""
+    zeta, hold = 0.4, 25_000
+    t, y = response(zeta, seconds=2.5)
+    h, count = t[1], len(levels)
+    wide = h * np.arange(count * hold)
+    reference, found, before = np.zeros(len(wide)), np.zeros(len(wide)), 0.0
+    for k, level in enumerate(levels):
+        reference[k * hold :] = level
+        found[k * hold :] += (level - before) * np.concatenate([y, np.ones(len(wide) - k * hold)])[: len(wide) - k * hold]
+        before = level
+    reference[0] = 0.0
+    wanted = math.exp(-math.pi * zeta / math.sqrt(1 - zeta**2))
+    assert overshoot(wide, reference, found) == pytest.approx(wanted, rel=2e-3)
+
+
+@given(
+    st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=4), st.floats(0.2, 4.0), st.integers(0, 60), st.integers(0, 1),
+    st.floats(0.0, 0.4),
+)  # fmt: skip
+def test_a_response_that_lags_behind_does_not_overshoot(stops, seconds, lag, noise, pause):
+    """Wherever a record ends: the reference, some rows late, never passes where the reference turns back."""
+    t = 1e-3 * np.arange(round(seconds * 1e3))
+    times = [(k * (1.0 + pause), k * (1.0 + pause) + 1.0) for k in range(len(stops) - 1)]
+    r = rows(t, stops, times)
+    late = np.concatenate([np.full(lag, r[0]), r])[: len(t)]
+    assert not overshoot(t, r, late) > 1e-9
+    # nor does noise of a recorded reference count as turns
+    extent = np.ptp(r)
+    r = r + noise * 1e-3 * extent * np.sin(1e4 * np.arange(len(r)))
+    assert not overshoot(t, r, late) > 3e-3 + 2e-3 * noise / 0.02
+
+
+@pytest.mark.parametrize("end", [1.05, 1.3, 1.9, 2.0, 2.5, 3.1])
+def test_overshoot_of_a_reference_that_turns_back_is_that_of_the_turn(end):
+    """A response that passes the turn by 7 % of the way there, and follows else; cut anywhere after it."""
+    t = 1e-3 * np.arange(round(end * 1e3))
+    r = rows(t, (0.2, 0.7, 0.2), [(0.0, 1.0), (1.0, 2.0)])
+    y = r + 0.07 * 0.5 * np.exp(-(((t - 1.0) / 0.02) ** 2))
+    assert overshoot(t, r, y) == pytest.approx(0.07, abs=1e-3)
+    assert overshoot(t, -r, -y) == overshoot(t, r, y)
+
+
+def test_overshoot_of_a_sine_with_a_gain():
+    """Of the first quarter it is the gain less one, of half periods half of that; one that is under way has none."""
+    t = 1e-3 * np.arange(6000)
+    assert overshoot(t, np.sin(t), 1.2 * np.sin(t)) == pytest.approx(0.2, rel=1e-5)
+    assert overshoot(t, np.cos(t), 1.2 * np.cos(t)) == pytest.approx(0.1, rel=1e-5)
+    early = t < 1.0
+    assert math.isnan(overshoot(t[early], np.sin(t[early]), 1.2 * np.sin(t[early])))

@@ -5,6 +5,8 @@ import pytest
 from lab.experiments import small
 
 from condyle.errors import ControlError
+from condyle.lab.metrics import metrics
+from condyle.lab.run import run_experiment
 from condyle.lab.tune import Objective, SmoothScore, smooth_score, tune, variable
 
 SHORT = {"seconds": 1.0, "warm_up": 0.02}
@@ -79,3 +81,30 @@ def test_wrong_methods_are_one_sentence(soft):
         tune(soft, ["controller.kp"], method="gridd")
     with pytest.raises(ControlError, match="more than 12"):
         tune(soft, [f"controller.{name}[*]" for name in ("kp", "kd")], method="grid", trials=12)
+
+
+def test_the_smooth_score_of_a_reference_that_turns_back():
+    """Close to the score itself, with the gradient of differences."""
+    t = 0.01 * np.arange(150)
+    r = 0.3 * np.sin(np.pi * t)[:, None] * np.array([1.0, -0.5])
+    q = r * 1.1 + 0.01 * np.random.default_rng(0).normal(size=r.shape)
+    v = np.gradient(q, 0.01, axis=0)
+    value, dq, _ = smooth_score(r, q, v, 0.01, r[0])
+    # the soft maximum is less than the maximum, by up to the logarithm of how many numbers it has
+    assert 0.0 < metrics(t, r, q, velocity=v)["score"] - value < 40.7 * np.log(2.0 * r.size) / 200.0
+    for k in ((np.argmax(q[:, 0]), 0), (np.argmin(q[:, 1]), 1), (20, 0)):
+        step = np.zeros_like(q)
+        step[k] = 1e-7
+        difference = (smooth_score(r, q + step, v, 0.01, r[0])[0] - smooth_score(r, q - step, v, 0.01, r[0])[0]) / 2e-7
+        assert dq[k] == pytest.approx(difference, rel=1e-4, abs=1e-6)
+
+
+def test_a_search_runs_as_long_as_the_file_says(soft):
+    """Duration and warm-up of the experiment, unless others are given."""
+    own = soft.with_values({"duration": 0.3, "warm_up": 0.05})
+    one, other = (
+        tune(e, ["controller.kp"], method="grid", trials=3, **given)
+        for e, given in ((own, {}), (soft, {"seconds": 0.3, "warm_up": 0.05}))
+    )
+    assert one.trials == other.trials and one.trials != tune(soft, ["controller.kp"], method="grid", trials=3).trials
+    assert one.start == run_experiment(own).metrics["score"]
