@@ -16,6 +16,7 @@ import numpy as np
 
 from condyle.dynamics.limb_solve import Places
 from condyle.dynamics.manifold import integrate, velocity_of_rate
+from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_velocity, backward_velocity_derivatives
 from condyle.simulate.folded_derivatives import (
@@ -25,7 +26,14 @@ from condyle.simulate.folded_derivatives import (
     folded_velocity_derivatives,
 )
 from condyle.simulate.folded_world import FoldedWorld, folded
-from condyle.simulate.integrate_pose import displacement_rate, in_axes_before, moved
+from condyle.simulate.integrate_pose import (
+    displacement_rate,
+    in_axes_after,
+    in_axes_before,
+    moved,
+    transport_acceleration,
+)
+from condyle.simulate.inverse import base_translations, momentum, weightless
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, NextVelocity, next_velocity
 from condyle.simulate.step_derivatives import VelocityDerivatives, next_velocity_derivatives
@@ -84,13 +92,32 @@ def integrate_step(
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         impulses = state["impulses"] + after.contact_impulses * row[1]
         worst = np.maximum(state["residual"], after.residual)
-        return {"rate": rate, "a": a, **sums, "impulses": impulses, "residual": worst}, ()
+        new = {"rate": rate, "a": a, **sums, "impulses": impulses, "residual": worst}
+        if bases:
+            force = momentum_rate(world, at, after.acceleration)
+            new["momentum"] = state["momentum"] + in_axes_before(world, dq, force) * (h * row[1])
+        return new, ()
 
     still, zero, none = np.zeros(world.nd), np.zeros(world.nv), np.zeros((len(world.points), 3))
     start = {"rate": still, "a": zero, "dq": still, "dv": zero, "impulses": none, "residual": 0.0}
+    bases = base_translations(world) if world.coordinate_map.identity else []
+    if bases:
+        start["momentum"] = momentum(world, x.q, x.v)
     end, _ = scan(body, start, TABLES[integrator])
     q, v = moved(world, x.q, end["dq"], x.v + end["dv"])
-    return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"])
+    if not bases:
+        return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"])
+    # what forces gave each free base, whatever the joints did meanwhile: velocities at the stages have it to the method's order
+    left = in_axes_after(world, end["dq"], end["momentum"]) - momentum(world, q, v)
+    for base, mass in bases:
+        v[base] = v[base] + left[base] * (1.0 / mass)
+    a = (in_axes_before(world, end["dq"], v) - x.v) * (1.0 / h)
+    return StepResult(q, v, end["residual"], a, end["impulses"])
+
+
+def momentum_rate(world: World, x: Inputs, a: Array) -> Array:
+    """M dv/dt and velocity products at the acceleration a, in axes that do not turn: the force on each free base, in its rows."""
+    return inverse_dynamics(weightless(world.model), x.q, x.v, a - transport_acceleration(world, x.v))
 
 
 def displaced(world: World, q: Array, rate: Array, v: Array) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import tree_factor
 from condyle.errors import SimulationError
+from condyle.robot.joints import Free
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.constraint_list import Constraint
@@ -28,7 +29,6 @@ from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
 from condyle.simulate.integrate_pose import (
-    free_links,
     in_axes_after,
     transport_acceleration,
     transport_acceleration_jacobian,
@@ -147,8 +147,7 @@ class StartOfStep:
     @staticmethod
     def of(world: World, q: Array, v: Array) -> StartOfStep:
         """That of a state."""
-        zero = np.zeros(len(v))
-        return StartOfStep(v, inverse_dynamics(weightless(world.model), q, zero, v) if base_translations(world) else zero)
+        return StartOfStep(v, momentum(world, q, v) if base_translations(world) else np.zeros(len(v)))
 
     def seen_from(self, world: World, v1: Array) -> StartOfStep:
         """In the axes at the end of a step along v1, in those axes."""
@@ -161,9 +160,20 @@ def weightless(model: Model) -> Model:
     return replace(model, gravity=(0.0, 0.0, 0.0))
 
 
-def base_translations(world: World) -> list[slice]:
-    """The linear velocity of each base that moves freely; M v has the linear momentum of all that it carries there."""
-    return [slice(link.v.start, link.v.start + 3) for link in free_links(world) if link.parent < 0]
+def momentum(world: World, q: Array, v: Array) -> Array:
+    """M v, which has linear momentum in the rows of `base_translations`, in the axes of the base."""
+    return inverse_dynamics(weightless(world.model), q, np.zeros(len(v)), v)
+
+
+def base_translations(world: World) -> list[tuple[slice, Any]]:
+    """(the linear velocity, the mass of all that it carries) of each base that moves freely."""
+    model = world.model
+    beyond = [link.inertia.mass for link in model.links]
+    for i, link in model.inward():
+        if link.parent >= 0:
+            beyond[link.parent] = beyond[link.parent] + beyond[i]
+    free = [i for i, link in model.outward() if link.parent < 0 and isinstance(link.kind, Free)]
+    return [(slice(model.links[i].v.start, model.links[i].v.start + 3), beyond[i]) for i in free]
 
 
 @dataclass(frozen=True)
@@ -233,7 +243,7 @@ def required_forces(world: World, at: ForceBalance) -> Array:
         impulsive = inverse_dynamics(world.model, at.q, np.zeros(len(at.v)), at.v * (1.0 / world.h)) - at.momentum * (
             1.0 / world.h
         )
-        for base in base_translations(world):
+        for base, _ in base_translations(world):
             tau[base] = impulsive[base]
     tau = tau - external(world, at.inputs)
     for k, joint in enumerate(world.joints):
@@ -269,7 +279,7 @@ def required_force_jacobians(world: World, at: ForceBalance) -> ForceJacobians:
     by_momentum = np.zeros((n, n), dtype=object)
     if at.momentum is not None:
         impulsive, _, M = inverse_dynamics_derivatives(world.model, at.q, np.zeros(len(at.v)), at.v * per)
-        for base in base_translations(world):
+        for base, _ in base_translations(world):
             by_q[base], by_v[base], by_a[base] = impulsive[base], M[base] * per, 0.0
             by_momentum[base, base] = -per * np.eye(3)
     # the terms added below are impulses: multiplied by h
