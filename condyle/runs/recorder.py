@@ -202,7 +202,7 @@ class Recorder:
             made = int((out.x[tick] - x[tick])[0])
             records = {name: value[:made] for name, value in out.items()}
             self._append_rows(records.pop("x"), records, {name: value[:made] for name, value in part.items()})
-            loop._require_ok(out.status, x, out.x)
+            loop._require_ok(out.status, x)
             done += n
         return self.x
 
