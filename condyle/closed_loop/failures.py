@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ def find_failures(
     hold: int,
     x1: np.ndarray,
     residual: np.ndarray,
-) -> Callable[[], list[Failure]]:
+) -> Callable[[], Iterator[Failure]]:
     """What finds the failures of the robots at these places of a batch; their numbers are copied.
 
     `call`: states, keys and parameters by name, as the kernel took them. `rows`: the references, each row held for `hold` ticks.
@@ -43,14 +43,12 @@ def find_failures(
         given[name] = table[np.arange(len(places)), np.minimum(passed // hold, table.shape[1] - 1)]
     tables = {name: call[name] for name in loop.weights}
 
-    def look() -> list[Failure]:
+    def look() -> Iterator[Failure]:
         laws = np.full((len(places), 1, 1), np.nan)
         if loop.world is not None and loop.integrator != "backward_euler":
             laws = loop._laws(tuple(n for n in given if n in loop.parameters))(**given, **tables)
-        return [
-            _failure(loop, tuple(place), int(x[tick][0]), found, float(r))
-            for place, x, found, r in zip(places.tolist(), given["x"], laws, worst, strict=True)
-        ]
+        for place, x, found, r in zip(places.tolist(), given["x"], laws, worst, strict=True):
+            yield _failure(loop, tuple(place), int(x[tick][0]), found, float(r))
 
     return look
 

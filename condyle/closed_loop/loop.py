@@ -549,13 +549,10 @@ class Loop:
         where = f" of robot {list(map(int, first))}" if first else ""
         if not np.all(np.isfinite(x[first])):
             raise ControlError(f"the state{where} is not finite; pass finite numbers, or freeze=True to leave it as it is")
-        failure = status.failures[0]
-        reason = (
-            "a value is not finite"
-            if failure.law is None and not np.isfinite(failure.residual)
-            else f"the solver {failure.reason}"
-        )
+        failure = status.first_failure
+        finite = np.isfinite(failure.residual) or failure.law is not None
+        reason, tick = f"the solver {failure.reason}" if finite else "a value is not finite", failure.step or 0
         raise ControlError(
-            f"the loop{where} stops at tick {failure.step} (t = {failure.step * self.dt:.6g} s): {reason}; look at gains and dt "
+            f"the loop{where} stops at tick {tick} (t = {tick * self.dt:.6g} s): {reason}; look at gains and dt "
             f"({self.dt} s), or pass freeze=True to leave such robots as they are"
         )

@@ -208,7 +208,7 @@ def plant_laws(world: World, integrator: str, substeps: int, q: Array, v: Array,
         return array([law_residuals(world, Inputs(q, v, u, t, six))])
 
     def body(i: Any, state: Any, _: Any) -> Any:
-        x = Inputs(*state, u, t + i * world.h, six)
+        x = Inputs(state[0], state[1], u, t + i * world.h, six)
         end = integrate_step(world, x, integrator)
         return (end.q, end.v), law_residuals(world, x)
 

@@ -10,6 +10,7 @@ from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import with_smoothing
 from condyle.simulate.contact_table import PointGeometry
+from condyle.simulate.friction_cone import Cone
 from condyle.simulate.solver import Motion
 from condyle.simulate.step import Inputs, problem, solved
 from condyle.simulate.world import World
@@ -58,15 +59,15 @@ def law_residuals(world: World, x: Inputs) -> Array:
         else:
             at = 1 + k if kind == "contact" else 1 + n + OF_JOINTS.index(kind) * world.model.nv + k
         error = 0.0 if kind == "drive" else of_law(b.law, u, y, iterate["s"])
-        if kind in ("dry friction", "drive"):
+        if not isinstance(b.law, Cone) and kind in ("dry friction", "drive"):
             error = np.maximum(error, b.law.force_error(y[0], u[0], b.velocity(now.v)[0]))
         out[at] = where(idle > 0.5, 0.0, error)
     if now.contacts is not None and solution.points is not None:
         contacts, (unknowns, impulses) = now.contacts, solution.points
         after, before = contacts.velocities(v), contacts.velocities(now.v)
         wrenches = np.zeros((len(contacts.layout.links), 6), dtype=object)
-        for row, k in enumerate(contacts.layout.points):
-            if k is None:
+        for row, point in enumerate(contacts.layout.points):
+            if point is None:
                 continue
             link, geometry = row // contacts.layout.rows, PointGeometry.of(contacts.geometry[row])
             law = contacts.law(
@@ -74,7 +75,7 @@ def law_residuals(world: World, x: Inputs) -> Array:
             ).smoothed(solution.smoothing)
             error = of_law(law, geometry.velocity(after[link]), unknowns[row][:3], unknowns[row][3])
             wrenches[link] = wrenches[link] + geometry.wrench(impulses[row])
-            out[1 + k] = where(geometry.depth > 0.0, error, 0.0)
+            out[1 + point] = where(geometry.depth > 0.0, error, 0.0)
         contacts.add_wrenches(wrenches, r, -1.0)
     out[0] = norm(r @ pattern_factor(world.ancestor_dofs, now.M).solve(r))
     return out

@@ -337,14 +337,13 @@ class Simulation:
         if derivatives and self.substeps == 1 and self.integrator in EULER:
             # the step is solved once
             x1, residual, *both = self._function("jacobians", ("x", "u"), on, given)(*arrays, *given.values())
-            inputs = (arrays[0], arrays[1][..., None, :], *arrays[2:])
-            self._keep_status(residual, inputs, x1[..., None, :], given, freeze)
+            self._keep_status(residual, arrays, x1, given, freeze)
             return x1, *self._with_controls(both)
         # one row of controls: the kernel of rollouts makes steps, too
-        function, inputs = self._function("rollout", ("x", "us"), on, given), (arrays[0], arrays[1][..., None, :], *arrays[2:])
-        xs, residual = function(*inputs, *given.values())
+        function = self._function("rollout", ("x", "us"), on, given)
+        xs, residual = function(arrays[0], arrays[1][..., None, :], *arrays[2:], *given.values())
         x1 = xs[..., 0, :]
-        self._keep_status(residual, inputs, xs, given, freeze)
+        self._keep_status(residual, arrays, x1, given, freeze)
         if simple and x1.ndim == 1 and x1.dtype == np.float64 and not on_device((x1,)):
             self._one_state.keep(function, tuple(given.values()), parameters, lanes)
         if not derivatives:

@@ -363,8 +363,8 @@ def _solve(
     residual = moved + (by_precision(10.0 * ONCE, 0.0) if tolerance > PRECISE else 10.0 * ONCE)
     states[0] = parts[0].unscaled(states[0])
     until = lambda state: state[2] <= enough  # noqa: E731
-    begin = (now.varying(change), states, residual, residual)
-    change, states, _, residual = loop(refine, begin, REFINEMENTS, until=until, body_keeps_tables=True)
+    before = (now.varying(change), states, residual, residual)
+    change, states, _, residual = loop(refine, before, REFINEMENTS, until=until, body_keeps_tables=True)
     return change, states, residual, parts[0].force_error(states[0], change)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Failure:
-    """A state that was not stepped: its place in the batch, the step (or tick) from the first one on, and the law that fails.
+    """A state that was not stepped: its place in the batch, the step of a rollout or the tick of a loop, and the law that fails.
 
-    `law` is None where none can be named: numbers that are not finite, or a stage of a Runge-Kutta method.
+    `step` is None for a call of one step. `law` is None where none can be named: numbers that are not finite, or a stage of a
+    Runge-Kutta method.
     """
 
     state: tuple[int, ...]
-    step: int
+    step: int | None
     law: str | None
     residual: float
 
@@ -47,12 +48,12 @@ class Status:
     Both are traced values inside a trace, and arrays on the GPU for states there. `failures` names the laws that were not obeyed.
     """
 
-    residual: np.ndarray
-    ok: np.ndarray
-    look: Callable[[], list[Failure]] | None = field(default=None, repr=False, compare=False)
+    residual: Any
+    ok: Any
+    look: Callable[[], Iterator[Failure]] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
-    def of(residual: Any, look: Callable[[np.ndarray], Callable[[], list[Failure]]] | None = None) -> Status:
+    def of(residual: Any, look: Callable[[np.ndarray], Callable[[], Iterator[Failure]]] | None = None) -> Status:
         """The status after a call whose solver ended with these residuals.
 
         `look`: of the places of states that were not stepped, what finds their failures when it is called.
@@ -69,7 +70,13 @@ class Status:
     @property
     def failures(self) -> list[Failure]:
         """One for each state that was not stepped; the first call compiles what looks at the laws one by one."""
-        return [] if self.look is None else self.look()
+        return [] if self.look is None else list(self.look())
+
+    @property
+    def first_failure(self) -> Failure:
+        """That of the first state that was not stepped."""
+        assert self.look is not None
+        return next(self.look())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold the numbers."""
@@ -101,7 +108,7 @@ class LastStatus(local):
 def status_of(simulation: Simulation, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any]) -> Status:
     """The status of a call with these residuals.
 
-    `arrays`: states, rows of controls, wrenches. `rows`: the states after each step.
+    `arrays`: states, controls, wrenches. `rows`: the states after each step, or after the only one.
     """
     return Status.of(residual, lambda places: _failures(simulation, places, residual, arrays, rows, parameters))
 
@@ -111,15 +118,36 @@ def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], 
 
     Nothing is asked of states on a GPU, which would have to be waited for: `status` says which were stepped.
     """
-    if not on_device((status.residual,)) and not np.all(status.ok):
-        _raise(simulation, status, arrays, rows)
+    if on_device((status.residual,)) or np.all(status.ok):
+        return
+    name = simulation.robot.name
+    for what, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            place = ", ".join(map(str, bad[0]))
+            raise SimulationError(
+                f"{name}: entry [{place}] of {what} is {array[tuple(bad[0])]}; pass finite numbers, or freeze=True to leave such "
+                "states as they are"
+            )
+    first = tuple(np.argwhere(~status.ok)[0]) if status.ok.ndim else ()
+    _explain(simulation, np.reshape(rows[first], (-1, simulation.nx))[-1])
+    failure = status.first_failure
+    where = f" {list(map(int, first))}" if first else ""
+    step = "the step" if failure.step is None else f"step {failure.step}"
+    raise SimulationError(
+        f"{name}: {step} of state{where} {failure.reason}; take a smaller dt (now {simulation.dt} s), or freeze=True to leave "
+        "such states as they are"
+    )
 
 
 def _failures(
     simulation: Simulation, places: np.ndarray, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any]
-) -> Callable[[], list[Failure]]:
+) -> Callable[[], Iterator[Failure]]:
     """What finds the failures of the states at these places of a batch; their numbers are copied."""
     lead, index = np.shape(residual), tuple(places.T)
+    single = rows.ndim == len(lead) + 1
+    if single:
+        arrays, rows = (arrays[0], arrays[1][..., None, :], *arrays[2:]), rows[..., None, :]
     shapes = [(simulation.nx,), arrays[1].shape[-2:], *[a.shape[-2:] for a in arrays[2:]]]
     shapes += [simulation.parameters[name].shape for name in parameters]
 
@@ -129,11 +157,14 @@ def _failures(
     columns = [pick(a, shape) for a, shape in zip((*arrays, *parameters.values()), shapes, strict=True)]
     # a state that is not stepped stays as it is
     xs = np.concatenate([columns[0][:, None], pick(rows, rows.shape[-2:])], axis=1)
-    worst = pick(residual, ())
-    return lambda: [
-        _failure(simulation, tuple(place), xs[k], [a[k] for a in columns[1:]], tuple(parameters), float(worst[k]))
-        for k, place in enumerate(places.tolist())
-    ]
+    worst, names = pick(residual, ()), tuple(parameters)
+
+    def look() -> Iterator[Failure]:
+        for k, place in enumerate(places.tolist()):
+            failure = _failure(simulation, tuple(place), xs[k], [a[k] for a in columns[1:]], names, float(worst[k]))
+            yield replace(failure, step=None) if single else failure
+
+    return look
 
 
 def _failure(
@@ -154,28 +185,6 @@ def _failure(
         if law is not None:
             return Failure(place, first + k, law, residual)
     return Failure(place, first, None, residual)
-
-
-def _raise(simulation: Simulation, status: Status, arrays: tuple[Any, ...], rows: Any) -> None:
-    """Raise a SimulationError for the first state that was not stepped."""
-    name = simulation.robot.name
-    for what, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
-        bad = np.argwhere(~np.isfinite(array))
-        if len(bad):
-            place = ", ".join(map(str, bad[0]))
-            raise SimulationError(
-                f"{name}: entry [{place}] of {what} is {array[tuple(bad[0])]}; pass finite numbers, or freeze=True to leave such "
-                "states as they are"
-            )
-    first = tuple(np.argwhere(~status.ok)[0]) if status.ok.ndim else ()
-    _explain(simulation, rows[first][-1] if rows.ndim > 2 else rows[-1])
-    failure = status.failures[0]
-    where = f" {list(map(int, first))}" if first else ""
-    step = f"step {failure.step}" if rows.shape[-2] > 1 else "the step"
-    raise SimulationError(
-        f"{name}: {step} of state{where} {failure.reason}; take a smaller dt (now {simulation.dt} s), or freeze=True to leave "
-        "such states as they are"
-    )
 
 
 def _explain(simulation: Simulation, x: np.ndarray) -> None:

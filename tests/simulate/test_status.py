@@ -47,6 +47,7 @@ def test_a_rollout_that_is_not_solved_names_states_steps_and_laws(world: cd.Simu
     assert all(names_a_law(world, status.failures))
     for failure in status.failures:
         own = xs[failure.state]
+        assert failure.step is not None
         # the last step that moved is the one before
         assert np.all(own[failure.step :] == own[failure.step])
         assert failure.step == 0 or np.any(own[failure.step] != own[failure.step - 1])
