@@ -67,9 +67,9 @@ class Constraint:
                 H[j, i] = H[i, j]
 
 
-def with_smoothing(constraints: list[Constraint], factor: Any) -> list[Constraint]:
-    """The constraints with `factor` times the smoothing of their laws."""
-    return [replace(b, law=b.law.smoothed(factor)) for b in constraints]
+def with_smoothing(constraints: list[Constraint], least: Any) -> list[Constraint]:
+    """The constraints, their laws with a smoothing of at least `least`, J."""
+    return [replace(b, law=b.law.smoothed(least)) for b in constraints]
 
 
 def started(iterate: Iterate, limbs: int) -> Iterate:

@@ -35,7 +35,7 @@ class ContactJacobians:
 def contact_jacobians(
     world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, iterate: Iterate
 ) -> ContactJacobians:
-    """At the solution `iterate`, with its smoothing relative to the law's; all in the frame F.
+    """At the solution `iterate`, with the least smoothing of its law; all in the frame F.
 
     `after` and `before` are the velocities of the touching point, (3,).
     """
@@ -48,7 +48,7 @@ def contact_jacobians(
 def contact_impulse(
     world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any, smoothing: Any
 ) -> dict[str, Array]:
-    """{"impulse", "arm"}: where y and s solve the law with so many times its smoothing, and from the centre to there."""
+    """{"impulse", "arm"}: where y and s solve the law with a smoothing of at least that, and from the centre to there."""
     ground = surface(world, point, X_0F, centre)
     mass = next(m for p, m in zip(world.points, world.effective_masses, strict=True) if p is point)
     law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, ground.C @ before)
@@ -79,7 +79,7 @@ def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, it
 
 def _bound_and_smoothing(iterate: Iterate) -> tuple[Array, Array]:
     """s and the smoothing of a solution, each an array of one number."""
-    s, smoothing = (np.array([x], dtype=object) for x in (iterate["s"], iterate.get("smoothing", 1.0)))
+    s, smoothing = (np.array([x], dtype=object) for x in (iterate["s"], iterate.get("smoothing", 0.0)))
     return s, smoothing
 
 

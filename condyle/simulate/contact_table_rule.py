@@ -20,10 +20,10 @@ from condyle.tape.table import table
 class TableRule:
     """The rule at a solution: `after` and `before` are the velocities, `unknowns` the y and s of each point, (rows, 4).
 
-    `smoothing`: that of the laws at the solution, relative to theirs.
+    `smoothing`: the least of the laws at the solution, J.
     """
 
-    def __init__(self, contacts: ContactTable, after: Array, before: Array, unknowns: Array, smoothing: Any = 1.0) -> None:
+    def __init__(self, contacts: ContactTable, after: Array, before: Array, unknowns: Array, smoothing: Any = 0.0) -> None:
         self.contacts, self.unknowns, self.smoothing = contacts, unknowns, smoothing
 
         def local(row: PointGeometry, law: Cone, u: Array, y: Array, s: Any) -> list[Any]:

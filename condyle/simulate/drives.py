@@ -59,7 +59,7 @@ class Drive:
         """S."""
         return self.S
 
-    def smoothed(self, factor: Any) -> Drive:
+    def smoothed(self, least: Any) -> Drive:
         """The law itself: it has no smoothing."""
         return self
 

@@ -45,8 +45,9 @@ class Cone:
         """S, the largest impulse."""
         return self.D[0]
 
-    def smoothed(self, factor: Any) -> Cone:
-        """The law with `factor` times its smoothing."""
+    def smoothed(self, least: Any) -> Cone:
+        """The law with a smoothing of at least `least`, J."""
+        factor = np.maximum(self.per * least, 1.0)
         return replace(self, kappa=self.kappa * factor, per=self.per * (1.0 / factor))
 
     @property
@@ -328,8 +329,9 @@ class Polytope:
         """The largest impulse, along the first direction."""
         return abs(self.E[0, 0])
 
-    def smoothed(self, factor: Any) -> Polytope:
-        """The law with `factor` times its smoothing."""
+    def smoothed(self, least: Any) -> Polytope:
+        """The law with a smoothing of at least `least`, J."""
+        factor = np.maximum(self.per * least, 1.0)
         return replace(self, kappa=self.kappa * factor, per=self.per * (1.0 / factor))
 
     @property

@@ -50,7 +50,7 @@ class StartParameters(NamedTuple):
     energy_fraction: Any  # initial smoothing, relative to the energy that the constraints may dissipate
     boundary_fraction: Any  # the largest step, relative to the distance to the boundary
     coupling: Any  # least speed to stop, relative to that at which the constrained mass has the energy of the whole robot
-    smoothing: Any = 1.0  # of the laws, relative to theirs
+    smoothing: Any = 0.0  # the least of the laws, relative to the energy of the robot
 
 
 # the next ones are for states that do not converge from the one before: a few in millions, in float32 in thousands
@@ -58,8 +58,10 @@ ATTEMPTS = (
     StartParameters(5.0, 0.1, 0.98, 0.0),
     StartParameters(1.0, 0.2, 0.92, 1.0),
     StartParameters(0.3, 0.2, 0.92, 0.1),
+    StartParameters(1.0, 0.5, 0.9, 1.0),
+    StartParameters(0.3, 0.5, 0.9, 0.1),
 )
-SMOOTHING_SINGLE = (1.0, 3.0, 30.0)  # of each attempt in float32, where rounding errors may be larger than the smoothing
+SMOOTHING_SINGLE = (0.0, 1.2e-7, 6e-7, 6e-6, 6e-5)  # the least of each attempt in float32, relative to the energy of the robot
 
 PRECISE = 1e-12  # a tolerance below this is for high precision
 LIMIT = 1e-10  # the largest residual of a converged step
@@ -141,15 +143,15 @@ class Motion:
 class Solution:
     """The change of velocity in the step, the unknowns of every constraint of the list, and the largest relative residual.
 
-    `points`: (y and s, impulse) of each row of the table of contacts, (rows, 4) and (rows, 3). `smoothing`: that of the laws at
-    which it was found, relative to theirs.
+    `points`: (y and s, impulse) of each row of the table of contacts, (rows, 4) and (rows, 3). `smoothing`: the least of the
+    laws, J; zero where each has its own.
     """
 
     dv: Array
     iterates: list[Iterate]
     residual: Any
     points: tuple[Array, Array] | None = None
-    smoothing: Any = 1.0
+    smoothing: Any = 0.0
 
 
 def solve(
@@ -168,7 +170,7 @@ def solve(
     squared distance to the central path, before its last step, at which the iteration ends.
 
     Joint limits and the contacts of a table are worked on where they have a force; where none has one, M dv = p is all. A state
-    that does not converge is solved again from the next of ATTEMPTS, in float32 with more smoothing. Each state decides for
+    that does not converge is solved again from the next of ATTEMPTS, in float32 with a least smoothing. Each state decides for
     itself, and only what some state of a vector needs is computed.
     """
     if not constraints and contacts is None:
@@ -197,11 +199,12 @@ def solve(
     def attempt(i: Any, state: Any) -> Any:
         failures = state[5]
         parameters = StartParameters(*[_of_attempt(failures, *values) for values in zip(*ATTEMPTS, strict=True)])
-        parameters = parameters._replace(smoothing=_of_attempt(failures, *[by_precision(1.0, x) for x in SMOOTHING_SINGLE]))
+        parameters = parameters._replace(smoothing=_of_attempt(failures, *[by_precision(0.0, x) for x in SMOOTHING_SINGLE]))
         live = where(state[2] > enough, 1.0, 0.0)
         tables = [TablePart(kind, now.v, live, pattern, limbs) for kind in kinds]
         listed_part = ListPart(folded, now.v, state[1], i > 0.0)
-        change, found, residual, error = _solve(now, [listed_part, *tables], inverse, tolerance, enough, parameters)
+        parts = [listed_part, *tables]
+        change, found, residual, error, smoothing = _solve(now, parts, inverse, tolerance, enough, parameters)
         ends = [part.ends(end, results) for part, end, results in zip(tables, found[1:], state[3], strict=True)]
         # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
         again = solvable & np.isnan(residual)
@@ -216,12 +219,12 @@ def solve(
             failures = failures + where(turn, 0.0, 1.0)
         else:
             failures = failures + 1.0
-        return change, iterates, residual, ends, parameters.smoothing, failures
+        return change, iterates, residual, ends, smoothing, failures
 
     # a row without a force has unknowns somewhere inside their bounds
     ends = [(fill_table(0.5, (k.links * k.rows, k.UNKNOWNS + 1)), zeros_table((k.links * k.rows, k.UNKNOWNS))) for k in kinds]
     start: Any = [started({"y": np.full(b.law.unknowns, 0.5), "s": 0.5}, b.limbs) for b in folded]
-    state = (free, start, unsolved, ends, 1.0, 0.0)
+    state = (free, start, unsolved, ends, 0.0, 0.0)
     until = lambda state: (state[2] <= enough) | (state[5] > float(len(ATTEMPTS)) - 0.5)  # noqa: E731
     count = len(ATTEMPTS) + (PIVOTS if driven else 0)
     dv, found, residual, ends, smoothing, _ = loop(attempt, state, count, until=until, body_keeps_tables=True)
@@ -234,15 +237,17 @@ def solve(
     if limits:
         iterates |= {k: {"y": row[:-1], "s": row[-1]} for k, row in zip(limits, ends[0][0][:], strict=True)}
     points = (ends[-1][0][:], ends[-1][1][:]) if contacts is not None else None
-    # a number known to be 1 in float64
-    smoothing = where(by_precision(0.0, 1.0) > 0.5, smoothing, 1.0)
+    # a number known to be 0 in float64
+    smoothing = where(by_precision(0.0, 1.0) > 0.5, smoothing, 0.0)
     return Solution(dv, [iterates[k] for k in range(len(constraints))], residual, points, smoothing)
 
 
 def _of_attempt(i: Any, *values: Any) -> Any:
     """The value for the attempt i."""
-    first, second, third = values
-    return where(i <= 0.0, first, where(i <= 1.0, second, third))
+    value = values[-1]
+    for k in reversed(range(len(values) - 1)):
+        value = where(i <= float(k), values[k], value)
+    return value
 
 
 def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
@@ -261,8 +266,8 @@ def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
 
 def _solve(
     now: Motion, parts: list[Any], inverse: Array, tolerance: float, enough: Any, parameters: StartParameters
-) -> tuple[Array, list[Any], Any, Any]:
-    """(change of velocity, state of each part, residual, error of the forces of drives and dry friction) from one starting point.
+) -> tuple[Array, list[Any], Any, Any, Any]:
+    """From one start: (change of velocity, state of each part, residual, error of drives and dry friction, least smoothing).
 
     The parts share the work: a list of constraints, and tables of joint limits and contact points.
     """
@@ -271,7 +276,9 @@ def _solve(
     parts[0].add_drives(now.p, inverse, push)
     # an impact elsewhere may move a light joint much faster than it moves by itself
     free = now.v + push * inverse
-    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(now.diagonal_energy(free)))
+    energy = now.diagonal_energy(free)
+    smoothing = parameters.smoothing * energy
+    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(energy), smoothing=smoothing)
     begun = [part.begin(push, inverse, parameters) for part in parts]
     start = [state for state, _ in begun]
     final_energy, extra, scale = (_total([sums[name] for _, sums in begun]) for name in ("final", "extra", "scale"))
@@ -365,7 +372,7 @@ def _solve(
     until = lambda state: state[2] <= enough  # noqa: E731
     before = (now.varying(change), states, residual, residual)
     change, states, _, residual = loop(refine, before, REFINEMENTS, until=until, body_keeps_tables=True)
-    return change, states, residual, parts[0].force_error(states[0], change)
+    return change, states, residual, parts[0].force_error(states[0], change), smoothing
 
 
 def _step(parts: list[Any], states: list[Any], dv: Array, live: Any) -> tuple[list[Any], Any]:
