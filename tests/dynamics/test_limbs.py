@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from markers import slow_except
 from dynamics.random_robots import limbed_model, random_state
+from markers import slow_except
 from tape.ptx_interpreter import Code, Device
 
 import condyle as cd
