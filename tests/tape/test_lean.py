@@ -62,6 +62,7 @@ def function() -> Any:
     return cd.function(solved, cache=False, x=4)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_odd_numbers_have_the_bits_of_the_processor(function: Any, precision: str) -> None:
     form = device_form(function.tape, precision)

@@ -34,6 +34,7 @@ def test_fresh_and_cached(expected: list[str], tmp_path: Path) -> None:
     assert any(tmp_path.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1", "12345"])
 def test_hash_seeds(expected: list[str], tmp_path: Path, seed: str) -> None:
     """Sets and dicts of strings have another order in that process."""

@@ -49,6 +49,7 @@ def shown(found: dict[str, object]) -> str:
     return console.export_text()
 
 
+@pytest.mark.slow
 def test_command_judges_the_gait(tmp_path: Path) -> None:
     """A dozen dogs: the table, JSON and picture."""
     trot().save(tmp_path / "trot.cdp")

@@ -92,6 +92,7 @@ def test_randomization_has_all_that_differs_from_dog_to_dog() -> None:
     assert np.ptp(heights) == pytest.approx(0.005, rel=0.02)
 
 
+@pytest.mark.slow
 def test_gait_walks_before_anything_is_learned() -> None:
     env = make(8, randomize=False, speed=0.22, turn=0.0)
     assert env.observation_size == N and env.privileged_size == 37 and env.action_size == M

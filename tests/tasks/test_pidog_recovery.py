@@ -10,6 +10,7 @@ from condyle.tasks import pidog_get_up
 from condyle.tasks.registry import load_task
 
 
+@pytest.mark.slow
 def test_it_gets_up_from_its_side() -> None:
     seconds = pidog_get_up.trials(8, "side", randomize=False, dtype=np.float32)
     assert np.isfinite(seconds).mean() >= 0.75 and np.nanmin(seconds) > pidog_get_up.STILL
@@ -20,6 +21,7 @@ def test_a_pose_that_is_unknown() -> None:
         load_task("pidog", "get-up").make(1, pose="sid")
 
 
+@pytest.mark.slow
 def test_it_stands_when_kicked() -> None:
     env = load_task("pidog", "stand").make(4, impulse=0.2)
     found = env.rollout(np.zeros((4, 100, env.action_size), np.float32), record=["q", "kick.wrench"])

@@ -48,6 +48,7 @@ def test_the_heading_is_estimated_and_followed() -> None:
     assert set(measures) == {"heading_error", "speed_error", "falls"} and 0.0 < measures["heading_error"] < 30.0
 
 
+@pytest.mark.slow
 def test_turning_is_asked_for_on_the_spot_and_while_walking() -> None:
     found = rollout("turn", "turning", "target")
     asked = found["asked"].reshape(-1, 2)

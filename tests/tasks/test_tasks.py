@@ -47,6 +47,7 @@ def test_a_pole_is_swung_up_when_it_was_upright_for_two_seconds() -> None:
     assert 16 < (starts < 3.0).sum() < 48
 
 
+@pytest.mark.slow
 def test_the_mirror_of_a_quadruped_is_one_of_its_physics() -> None:
     """Two robots of which one is the mirror image of the other, under mirrored actions, stay mirror images."""
     try:
