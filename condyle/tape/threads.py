@@ -7,16 +7,20 @@ waits for a helper that has not begun.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from _thread import start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, Protocol, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+_C: Any = ctypes.CDLL(None)
+MUTEX_BYTES = 64  # of pthread_mutex_t, at most
 
 
 class Work(Protocol):
@@ -30,56 +34,40 @@ class Work(Protocol):
 
 def share(work: Work, helpers: int) -> None:
     """Run the work here and on up to so many threads of the pool; none of them runs it when this returns or raises."""
-    asked, ended = [Helper(work) for _ in range(helpers)], False
-    error: BaseException | None = None
-    # an exception of a signal handler comes with any call or jump back: it leads to the wait for helpers that have begun,
-    # and so does one that comes with the jump back to that wait
-    while not ended:
-        try:
-            while not ended:
-                try:
-                    if error is None:
-                        _pool.ask(asked)
-                        work.run()
-                    for helper in asked:
-                        helper.end()
-                    ended = True
-                except BaseException as interruption:
-                    error, work.pieces = interruption, 0
-        except BaseException as interruption:
-            error, work.pieces = interruption, 0
+    asked = [Helper(work) for _ in range(helpers)]
+    ends = map(_C.pthread_mutex_lock, [helper.running for helper in asked])
+    try:
+        _pool.ask(asked)
+        work.run()
+    finally:
+        # signals are handled after calls, and no call comes before this one, which waits for all helpers without handling any
+        work.pieces = 0
+        any(ends)
+        for helper in asked:
+            helper.work = None
     for helper in asked:
-        error = error or helper.error
-    if error is not None:
-        try:
-            raise error
-        finally:
-            del error
+        if helper.error is not None:
+            raise helper.error
 
 
 class Helper:
-    """One thread's part in some work: it begins when a thread of the pool is free, or never."""
+    """One thread's part in some work: it begins when a thread of the pool is free, or never, once its mutex is locked."""
 
     def __init__(self, work: Work) -> None:
-        self.work: Work | None = work
+        self.work: Any = work  # None at its end, for the pool may hold the helper longer
         self.error: BaseException | None = None
-        self._running = Lock()
+        self.running = ctypes.create_string_buffer(MUTEX_BYTES)
+        _C.pthread_mutex_init(self.running, None)
 
     def begin(self) -> None:
-        """Run the work, unless `end` was called before."""
-        with self._running:
-            work = self.work
+        """Run the work, unless its caller waits for none any more."""
+        if _C.pthread_mutex_trylock(self.running) == 0:
             try:
-                if work is not None:
-                    work.run()
+                self.work.run()
             except BaseException as error:  # raised by `share`
                 self.error = error
-
-    def end(self) -> None:
-        """Return when the helper has ended or will never begin. After an exception in here it may be called again."""
-        self.work = None
-        with self._running:
-            pass
+            finally:
+                _C.pthread_mutex_unlock(self.running)
 
 
 class Pool:
