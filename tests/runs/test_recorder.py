@@ -57,7 +57,8 @@ def child(code: str, path: Path) -> subprocess.Popen[str]:
 def test_temporary_files_of_killed_processes_are_removed(write: str, tmp_path: Path) -> None:
     path = tmp_path / "a.cdl"
     path.write_bytes(b"old")
-    assert child(KILLED, path).wait() == -signal.SIGKILL
+    with child(KILLED, path) as process:
+        assert process.wait() == -signal.SIGKILL
     assert path.read_bytes() == b"old"
     (abandoned,) = tmp_path.glob("condyle-*.tmp")
     elsewhere = [tmp_path / f"condyle-0123abcd-1-{k:016x}.tmp" for k in range(2)]

@@ -70,7 +70,7 @@ USES = (traced_chain, robot_on_the_ground, closed_loop, environment, linear_solv
 
 def graphs() -> int:
     gc.collect()
-    return sum(isinstance(x, Graph) for x in gc.get_objects())
+    return sum(type(x) is Graph for x in gc.get_objects())
 
 
 @pytest.fixture(autouse=True)
