@@ -1,8 +1,9 @@
-"""Throw robots on the floor at random, within and beyond their limits: refused steps, depth in the floor, speed, energy."""
+"""Throw robots on the floor at random, within and beyond their limits: refused steps, depth of shapes in it, speed, energy."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ import condyle as cd
 from condyle.commands.terminal import Say, progress, terminal
 from condyle.dynamics.kinematics import root_poses
 from condyle.errors import CondyleError
+from condyle.simulate.shape_reach import link_shapes, shape_reach
 
 CHUNK = 64  # steps of one call, so that one kernel does
 RESTING = 0.01  # m/s: the speed of a resting robot's mass, sqrt(2 T / m), at most
@@ -31,7 +33,7 @@ class Throws:
     steps: int
     refused: int
     residual: float
-    below: float  # the lowest point under the floor at the end, m
+    below: float  # the lowest part of a shape under the floor at the end, m
     deepest: float  # on the way, at the ends of calls
     speed: float  # sqrt(2 T / m) of the fastest robot at the end, m/s
     resting: int
@@ -39,21 +41,32 @@ class Throws:
     microseconds: float  # of one step of one robot
 
 
-def heights(world: cd.Simulation) -> Any:
-    """A compiled function q -> the height of the lowest point over z = 0, m."""
-    points, model = world.contact_points, world.robot.model
+def heights(world: cd.Simulation) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of configurations (n, nq) -> the height of the lowest part of the robot's own shapes over z = 0, m: (n,).
 
-    def lowest(q: Any) -> Any:
+    Every vertex of a mesh counts, also between the contact points; of a robot without shapes the contact points do.
+    """
+    model = world.robot.model
+
+    def lifted(q: Any) -> Any:
         X_0F, X = root_poses(model, world.world.at(q).q)
-        if not points:
-            return {"z": 0.0 * q[0]}
-        found = [X_0F.point(X[p.link].point(np.array(p.position)))[2] - p.radius for p in points]
-        low = found[0]
-        for z in found[1:]:
-            low = np.minimum(low, z)
-        return {"z": low}
+        found = [X_0F @ X_i for X_i in X]
+        return {"up": np.array([x.R[2] for x in found]), "z": np.array([x.p[2] for x in found])}
 
-    return cd.function(lowest, q=world.robot.nq)
+    poses = cd.function(lifted, q=world.robot.nq)
+    shapes = [(i, shape) for i, link in enumerate(model.links) for shape in link_shapes(link)]
+
+    def lowest(q: np.ndarray) -> np.ndarray:
+        up, z = poses(q)
+        low = np.full(len(q), np.inf)
+        for i, shape in shapes:
+            for rows in np.array_split(np.arange(len(q)), -(-len(q) // CHUNK)):
+                low[rows] = np.minimum(low[rows], z[rows, i] - shape_reach(shape, -up[rows, i], every=True))
+        for p in world.contact_points if np.any(np.isinf(low)) else ():
+            low = np.minimum(low, z[:, p.link] + up[:, p.link] @ np.array(p.position) - p.radius)
+        return low
+
+    return lowest
 
 
 def thrown_states(world: cd.Simulation, lowest: Any, runs: int, beyond: float, speed: float, seed: int) -> np.ndarray:

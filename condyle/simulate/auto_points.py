@@ -9,6 +9,8 @@ how deep any part of the robot can be in level ground.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 
@@ -27,6 +29,9 @@ CONFIGURATIONS = 16  # drawn at random within the limits, besides the one where 
 LOW = 0.05  # height above the lowest point over the size, up to which points carry the robot where it begins
 STILL = 1e-9  # speed of a point over the robot's size, below which no joint moves it
 
+MANY = 4096  # candidates, above which links inside of the robot are left out at once
+
+Spheres = ContactPoint | Candidate
 Poses = list[list[tuple[np.ndarray, np.ndarray]]]  # (R, p) of every link in every configuration
 
 
@@ -36,14 +41,15 @@ def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = 
     Points of a link that cannot come nearer to level ground, as those on the axis of an arm's first joint, are left out. Points
     that do not carry the robot where it begins are secondary.
     """
-    X = _link_poses(model)
-    links, feet = _with_feet(model, X, _that_move(model, candidates(model)))
-    every = [candidate for own in links for candidate in own]
+    X = link_poses(model)
+    links, feet = _with_feet(model, X, that_move(model, candidates(model)))
     standing = {(point.link, point.name) for point in feet}
-    everything = [*given, *[candidate.point() for candidate in every]]
+    outer = _outer(X, links)
+    every = [c for own, out in zip(links, outer, strict=True) for c in own if out or (c.link, c.name) in standing]
+    everything = [*given, *every]
     if not everything:
         return []
-    supports, low = _supports(X, everything)
+    supports, low = supports_of(X, everything), _heights(X[0], everything)
     size = _size(supports)
     chosen = list(range(len(given)))
     chosen += [len(given) + k for k, c in enumerate(every) if (c.link, c.name) in standing][: max(budget - len(given), 0)]
@@ -71,58 +77,73 @@ def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = 
 
 def foot_points(model: Model) -> list[ContactPoint]:
     """The points on which the robot stands: corners of its soles, spheres of its feet and wheels."""
-    _, feet = _with_feet(model, _link_poses(model, 0), _that_move(model, candidates(model)))
+    _, feet = _with_feet(model, link_poses(model, 0), that_move(model, candidates(model)))
     return [candidate.point() for candidate in feet]
 
 
-def coverage(model: Model, points: Sequence[ContactPoint]) -> float:
-    """How far the robot's shapes are beyond its contact points at most, over many directions and configurations, m."""
-    every = [candidate.point() for own in _that_move(model, candidates(model)) for candidate in own]
-    if not points or not every:
-        return 0.0 if not every else float("inf")
-    supports, _ = _supports(_link_poses(model), [*points, *every])
-    return float(np.max(supports.max(axis=1) - supports[:, : len(points)].max(axis=1)))
-
-
-def speeds(model: Model, points: Sequence[ContactPoint | Candidate]) -> np.ndarray:
-    """(points, 2): the largest speed of each centre that a unit velocity of one joint gives it, and the part of it along gravity,
-    over some configurations."""
+def moves(model: Model, points: Sequence[Spheres], sizes: Sequence[float], *, up_or_down: bool = False) -> np.ndarray:
+    """Whether some joint moves the centre of each point, faster than STILL times its size at unit velocity; `up_or_down`: along
+    gravity. Over some configurations."""
     g = np.asarray(model.gravity, dtype=float)
     up = g / np.sqrt(np.sum(g * g)) if np.any(g) else np.array([0.0, 0.0, 1.0])
-    out = np.zeros((len(points), 2))
+    on: dict[int, list[int]] = {}
+    for k, point in enumerate(points):
+        on.setdefault(point.link, []).append(k)
+    out, slow = np.zeros(len(points), dtype=bool), STILL * np.asarray(sizes, dtype=float)
     for q in random_configuration(model, np.random.default_rng(1), 4):
         X = poses(model, q)
-        for k, point in enumerate(points):
-            centre = np.asarray(X[point.link].point(np.array(point.position)), dtype=float)
-            for i in ancestors(model, point.link):
-                for axis in model.links[i].axes:
-                    motion = X[i] @ axis
-                    speed = np.asarray(motion.linear + cross(motion.angular, centre), dtype=float)
-                    out[k] = np.maximum(out[k], np.abs([np.max(np.abs(speed)), product(speed, up)]))
+        motions = [[X_i @ axis for axis in link.axes] for X_i, link in zip(X, model.links, strict=True)]
+        for i, own in on.items():
+            # the nearest joints move most points
+            j, left = i, [k for k in own if not out[k]]
+            centres = [np.asarray(X[i].point(np.array(points[k].position)), dtype=float) for k in left]
+            while j >= 0 and not np.all(out[left]):
+                for motion in motions[j]:
+                    speed = np.array([np.asarray(motion.linear + cross(motion.angular, c), dtype=float) for c in centres])
+                    largest = np.abs(product(speed, up)) if up_or_down else np.max(np.abs(speed), axis=1)
+                    out[left] |= largest > slow[left]
+                j = model.links[j].parent
     return out
 
 
 # -- inside
 
 
-def _that_move(model: Model, found: list[list[Candidate]]) -> list[list[Candidate]]:
+def that_move(model: Model, found: list[list[Candidate]]) -> list[list[Candidate]]:
     """The candidates that some joint moves along gravity; all of a robot with a moving base."""
     if any(link.base or link.kind.nv == 6 for link in model.links):
         return found
-    out = []
-    for own in found:
-        size = max((float(np.max(np.abs(c.position))) + c.radius for c in own), default=1.0) or 1.0
-        out.append([c for c, (_, along) in zip(own, speeds(model, own), strict=True) if along > STILL * size])
-    return out
+    sizes = [max((float(np.max(np.abs(c.position))) + c.radius for c in own), default=1.0) or 1.0 for own in found]
+    every = [c for own in found for c in own]
+    moved = moves(model, every, [size for own, size in zip(found, sizes, strict=True) for _ in own], up_or_down=True)
+    kept = iter(moved.tolist())
+    return [[c for c in own if next(kept)] for own in found]
+
+
+def _outer(X: Poses, found: list[list[Candidate]]) -> list[bool]:
+    """Whether a point of each link may be the farthest in some direction, or nearly; of robots with few points, every link's."""
+    if sum(map(len, found)) <= MANY:
+        return [True] * len(found)
+    own = [k for k, points in enumerate(found) if points]
+    one = [replace(found[k][0], radius=0.0) for k in own]
+    around = [max(sqrt(sum((a - b) ** 2 for a, b in zip(c.position, o.position, strict=True))) + c.radius for c in found[k])
+              for k, o in zip(own, one, strict=True)]  # fmt: skip
+    supports = supports_of(X, one)
+    most = supports + np.array(around)[:, None]
+    near = most >= supports.max(axis=1, keepdims=True) - NEAR * ENOUGH * _size(most) * 1.01
+    out = np.zeros(len(found), dtype=bool)
+    out[own] = near.any(axis=(0, 2))
+    return [bool(x) for x in out]
 
 
 def _with_feet(model: Model, X: Poses, found: list[list[Candidate]]) -> tuple[list[list[Candidate]], list[Candidate]]:
     """(the candidates of every link, with those of wheels and round feet in place of theirs; the points of the feet)."""
-    every = [c.point() for own in found for c in own]
+    every = [c for own in found for c in own]
     if not every:
         return found, []
-    supports, low = _supports(X[:1], every)
-    reach = float(np.min(low)) + LOW * _size(supports)
+    outer = [c for own, out in zip(found, _outer(X[:1], found), strict=True) for c in own if out]
+    low = _heights(X[0], every)
+    reach = float(np.min(low)) + LOW * _size(supports_of(X[:1], outer))
     lowest, first = [], 0
     for own in found:
         lowest.append(float(np.min(low[first : first + len(own)])) if own else np.inf)
@@ -153,7 +174,7 @@ def _size(supports: np.ndarray) -> float:
     return float(np.max(farthest[:half] + farthest[half:])) or 1.0
 
 
-def _link_poses(model: Model, count: int = CONFIGURATIONS) -> Poses:
+def link_poses(model: Model, count: int = CONFIGURATIONS) -> Poses:
     """(R, p) of every link where the robot begins, every joint at zero or at the limit nearest to it, and in random ones."""
     first = model.written()
     for link in model.links:
@@ -167,17 +188,20 @@ def _link_poses(model: Model, count: int = CONFIGURATIONS) -> Poses:
     return out
 
 
-def _supports(X: Poses, points: Sequence[ContactPoint]) -> tuple[np.ndarray, np.ndarray]:
-    """(how far each point reaches, (configurations, points, directions); the height of its lowest part in the first one)."""
+def supports_of(X: Poses, points: Sequence[Spheres]) -> np.ndarray:
+    """How far each point reaches, (configurations, points, directions)."""
     d = directions().T
     radii = np.array([point.radius for point in points])
+    return np.array([product(_centres(links, points), d) + radii[:, None] for links in X])
+
+
+def _heights(links: list[tuple[np.ndarray, np.ndarray]], points: Sequence[Spheres]) -> np.ndarray:
+    """The height of the lowest part of each point."""
+    return _centres(links, points)[:, 2] - np.array([point.radius for point in points])
+
+
+def _centres(links: list[tuple[np.ndarray, np.ndarray]], points: Sequence[Spheres]) -> np.ndarray:
+    """The centres of points, (points, 3), about the base, so that a base far away does not cost digits."""
     at, on = np.array([point.position for point in points]), np.array([point.link for point in points])
-    rows, low = [], np.zeros(len(points))
-    for k, links in enumerate(X):
-        R, p = np.array([x[0] for x in links])[on], np.array([x[1] for x in links])[on]
-        # about the base, so that a base far away does not cost digits
-        centres = sum(R[:, :, j] * at[:, j : j + 1] for j in range(3)) + (p - links[0][1])
-        rows.append(product(centres, d) + radii[:, None])
-        if k == 0:
-            low = centres[:, 2] - radii
-    return np.array(rows), low
+    R, p = np.array([x[0] for x in links])[on], np.array([x[1] for x in links])[on]
+    return sum(R[:, :, j] * at[:, j : j + 1] for j in range(3)) + (p - links[0][1])  # type: ignore[no-any-return]

@@ -141,7 +141,7 @@ def _of_shape(i: int, name: str, shape: Shape) -> list[Candidate]:
     elif shape.kind == "ellipsoid":
         at, radius = _ellipsoid(shape.size)
     elif shape.kind == "mesh":
-        at = _vertices(shape)[1]
+        at = mesh_vertices(shape)[1]
     if not len(at) or not np.isfinite(radius):
         return []
     moved = np.round(product(at, shape.pose.R.T) + shape.pose.p, PLACES) + 0.0
@@ -163,7 +163,7 @@ def _ellipsoid(radii: Sequence[float]) -> tuple[np.ndarray, float]:
     return np.round(touching - rho * d, PLACES), round(rho, PLACES)
 
 
-def _vertices(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+def mesh_vertices(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     """(all vertices, the outermost ones) of a mesh, scaled."""
     none = np.zeros((0, 3))
     if shape.mesh is None:
@@ -229,7 +229,7 @@ def _round_end(model: Model, i: int, down: np.ndarray, size: float) -> Candidate
     """The sphere fitted to the end of a link's meshes, if it is round."""
     link = model.links[i]
     shapes = [s for s in link.collisions if s.contact and s.kind == "mesh"] or [s for s in link.visuals if s.kind == "mesh"]
-    parts = [product(_vertices(s)[0], s.pose.R.T) + s.pose.p for s in shapes]
+    parts = [product(mesh_vertices(s)[0], s.pose.R.T) + s.pose.p for s in shapes]
     vertices = np.concatenate(parts) if parts else np.zeros((0, 3))
     for part in (SOLE, 2.0 * SOLE, 0.5 * SOLE):
         try:

@@ -158,10 +158,10 @@ def _few(model: Model) -> list[ContactPoint]:
 
 def movable(model: Model, points: Sequence[ContactPoint]) -> list[ContactPoint]:
     """The points that some joint moves: not those on the axis of the only joint before them."""
-    from condyle.simulate.auto_points import STILL, speeds
+    from condyle.simulate.auto_points import moves
 
     size = max((float(np.max(np.abs(p.position))) for p in points), default=1.0) or 1.0
-    return [p for p, (speed, _) in zip(points, speeds(model, points), strict=True) if speed > STILL * size]
+    return [p for p, moved in zip(points, moves(model, points, [size] * len(points)), strict=True) if moved]
 
 
 def _of_name(model: Model, name: object) -> list[ContactPoint]:

@@ -18,6 +18,7 @@ from condyle.simulate.config import EULER, SimulationConfig
 from condyle.simulate.one_state import OneState
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
+from condyle.simulate.shape_reach import contact_notes
 from condyle.simulate.simulation_warnings import warn_of_limits, warn_of_simulation
 from condyle.simulate.standing import above_ground, require_unit_quaternions, standing_configuration
 from condyle.simulate.status import LastStatus, Status, require_ok, status_of
@@ -232,12 +233,11 @@ class Simulation:
         """The names of the contact points."""
         return [point.name for point in self._world.points]
 
-    @property
+    @cached_property
     def report(self) -> list[str]:
-        """What `robot.report` says, and the contact points that were left out."""
-        kept = set(self._world.points)
-        left_out = [point.name for point in self.config.contacts if self.ground is not None and point not in kept]
-        return self.robot.report + [f"contact point '{name}' is left out: no joint moves it" for name in left_out]
+        """What `robot.report` says, contact points that were left out, and links that stick out between the others."""
+        asked = () if self.ground is None else self.config.contacts
+        return self.robot.report + contact_notes(self.robot.model, asked, self._world.points)
 
     @property
     def wrench_frames(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """contacts="auto": robots that fall over come to rest on the ground, whatever shapes they have."""
 
+import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,8 +13,10 @@ import condyle as cd
 from condyle.errors import SimulationError
 from condyle.robot.description import Description, JointSpec, Limits, Shape
 from condyle.robot.parts import Y, box, link, pose, rod, solid, sphere
-from condyle.simulate.auto_points import BUDGET, auto_points, coverage
+from condyle.simulate import auto_points as choosing
+from condyle.simulate.auto_points import BUDGET, auto_points
 from condyle.simulate.points import contact_points
+from condyle.simulate.shape_reach import coverage, sticking_out
 
 
 @cache
@@ -30,7 +33,8 @@ def of_shapes(*shapes: Shape) -> cd.Robot:
 
 
 def test_boxes_and_balls_keep_their_points() -> None:
-    assert len(auto_points(a_box().model)) == 8 and coverage(a_box().model, auto_points(a_box().model)) == 0.0
+    assert len(auto_points(a_box().model)) == 8
+    assert coverage(a_box().model, auto_points(a_box().model)) == pytest.approx(0.0, abs=1e-15)
     (ball,) = auto_points(a_sphere().model)
     assert ball.radius == 0.1 and not ball.secondary
 
@@ -157,3 +161,49 @@ def test_secondary_points_in_the_air_do_not_change_a_step() -> None:
     np.testing.assert_allclose(s.step(x), alone.step(x), rtol=0.0, atol=1e-15)
     for a, b in zip(s.step(x, derivatives=True), alone.step(x, derivatives=True), strict=True):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-9)
+
+
+def test_coverage_is_that_of_the_shapes_and_not_of_the_points_that_may_be_chosen(tmp_path: Path) -> None:
+    # a ball, a rod with round ends and a cylinder, against points inside of them
+    model = of_shapes(rod((0.0, 0.0, 0.0), (0.3, 0.0, 0.0), 0.05)).model
+    ends = contact_points(model, "collisions")
+    assert coverage(model, ends) == pytest.approx(0.0, abs=1e-12)
+    assert coverage(model, [replace(end, radius=0.02) for end in ends]) == pytest.approx(0.03)
+    drum = of_shapes(Shape("cylinder", (0.1, 0.2))).model
+    # corners on the rim of a drum leave an arc of a sixteenth of a turn between them
+    assert 0.0 < coverage(drum, auto_points(drum)) < 0.1 * (1.0 - np.cos(np.pi / 8.0))
+    # every vertex of a mesh counts, also one that no point was chosen for
+    spike = np.array([(x, y, z) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)] + [(0.0, 0.0, 0.25)])
+    mesh = of_shapes(Shape("mesh", (1.0, 1.0, 1.0), mesh=stl(tmp_path / "spike.stl", spike))).model
+    corners = [p for p in contact_points(mesh, "auto") if p.position[2] < 0.2]
+    assert sticking_out(mesh, corners) == pytest.approx([0.15], abs=1e-6)
+
+
+def test_links_that_stick_out_are_said() -> None:
+    robot = two_links()
+    assert not [note for note in cd.Simulation(robot, ground=cd.Plane()).report if "stick out" in note]
+    (note,) = [note for note in cd.Simulation(robot, ground=cd.Plane(), contacts="arm").report if "stick out" in note]
+    assert note.startswith("links stick out between the contact points: 'body' by ") and "contacts=['body', 'auto']" in note
+    assert not [note for note in cd.Simulation(robot, ground=cd.Plane(), contacts=["body", "auto"]).report if "stick out" in note]
+
+
+def test_leaving_out_what_is_inside_changes_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fourlimb", "ur3"):
+        model = cd.load(name, base="free").model
+        monkeypatch.setattr(choosing, "MANY", 4096)
+        points = auto_points(model)
+        monkeypatch.setattr(choosing, "MANY", 0)
+        assert auto_points(model) == points
+
+
+@pytest.mark.parametrize("base", ["fixed", "free"])
+def test_points_of_a_robot_of_many_links_are_chosen_soon(base: str) -> None:
+    links = [link(f"l{k}", solid(0.1, box((0.1, 0.02, 0.02))), [], [box((0.1, 0.02, 0.02), name=f"b{k}")]) for k in range(150)]
+    hinges = [
+        JointSpec(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", pose((0.1, 0.0, 0.0)), np.array(Y), Limits(-1.0, 1.0))
+        for k in range(1, 150)
+    ]
+    model = cd.load(Description("snake", tuple(links), tuple(hinges)), base=base).model
+    begin = time.process_time()
+    points = contact_points(model, "auto")
+    assert 0 < len(points) <= BUDGET and time.process_time() - begin < 10.0

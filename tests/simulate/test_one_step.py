@@ -70,7 +70,7 @@ def exported(s: cd.Simulation, x: np.ndarray, us: np.ndarray, folder: Path) -> n
     return one_by_one(lambda x, u: call(library, "step", tape, [x[None], u[None]])[0][0], x, us)
 
 
-WAYS: dict[str, Callable[..., np.ndarray]] = {
+FORMS: dict[str, Callable[..., np.ndarray]] = {
     "rollout": lambda s, x, us, _: s.rollout(x, us),
     "derivatives": lambda s, x, us, _: one_by_one(lambda x, u: s.step(x, u, derivatives=True)[0], x, us),
     "loop": lambda s, x, us, _: looped(s, x, us, []),
@@ -95,16 +95,18 @@ def combinations() -> list[Any]:
     """All cases; those that differ today are expected to fail."""
     out = []
     for name in SIMULATIONS:
-        for way in WAYS:
+        for form in FORMS:
             marks = [pytest.mark.slow] if name not in ("ball", "wheels") else []
-            marks += [pytest.mark.xfail(strict=True, reason="a step is not rounded on its own")] if way in DIFFERENT[name] else []
-            marks += [pytest.mark.skipif(not COMPILERS, reason="no C compiler")] if way == "C" else []
-            out.append(pytest.param(name, way, marks=marks, id=f"{name}: {way}"))
+            marks += (
+                [pytest.mark.xfail(strict=True, reason="a step is not rounded on its own")] if form in DIFFERENT[name] else []
+            )
+            marks += [pytest.mark.skipif(not COMPILERS, reason="no C compiler")] if form == "C" else []
+            out.append(pytest.param(name, form, marks=marks, id=f"{name}: {form}"))
     return out
 
 
-@pytest.mark.parametrize(("name", "way"), combinations())
-def test_every_way_gives_the_bits_of_a_step(name: str, way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "form"), combinations())
+def test_every_form_gives_the_bits_of_a_step(name: str, form: str, tmp_path: Path) -> None:
     s, x, us, wanted = case(name)
-    found = WAYS[way](s, x, us, tmp_path)
+    found = FORMS[form](s, x, us, tmp_path)
     assert np.array_equal(found, wanted[-len(found) :])
