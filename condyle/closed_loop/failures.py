@@ -46,17 +46,17 @@ def find_failures(
     def look() -> Iterator[Failure]:
         laws = np.full((len(places), 1, 1), np.nan)
         if loop.world is not None and loop.integrator != "backward_euler":
-            laws = loop._laws(tuple(n for n in given if n in loop.parameters))(**given, **tables)
+            laws = loop._law_residuals(tuple(n for n in given if n in loop.parameters))(**given, **tables)
         for place, x, found, r in zip(places.tolist(), given["x"], laws, worst, strict=True):
             yield _failure(loop, tuple(place), int(x[tick][0]), found, float(r))
 
     return look
 
 
-def _failure(loop: Loop, place: tuple[int, ...], tick: int, laws: np.ndarray, residual: float) -> Failure:
+def _failure(loop: Loop, place: tuple[int, ...], tick: int, steps: np.ndarray, residual: float) -> Failure:
     """The failure of one robot, by the residuals of all laws in each step of the physics in its last tick."""
     names = [] if loop.world is None else law_names(loop.world.world)
-    for row in laws:
+    for row in steps:
         law, _ = worst_law(names, row)
         if law is not None:
             return Failure(place, tick, law, residual)

@@ -320,7 +320,7 @@ def rollout_kernel(
 def laws_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
     """The traced function of the residuals of all laws in the steps of one tick, (substeps, laws); see law_residuals.py."""
 
-    def laws(**arrays: Any) -> dict[str, Any]:
+    def residuals(**arrays: Any) -> dict[str, Any]:
         context = call_context(loop, arrays, parameters)
         assert context.world is not None
         values = loop.unpacked(arrays["x"])
@@ -329,7 +329,7 @@ def laws_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., dict[s
             given = _commanded(loop, context.world, state, {name: arrays[name] for name in loop.inputs})
         return {"laws": plant_laws(context.world, loop.integrator, loop.substeps, values["q"], values["v"], tick.t, given)}
 
-    return laws
+    return residuals
 
 
 def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...], differentiable: bool = False) -> Context:

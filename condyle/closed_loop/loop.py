@@ -483,7 +483,7 @@ class Loop:
 
         return made_once(self._functions, (record, schedule, tuple(parameters), on), make)
 
-    def _laws(self, parameters: tuple[str, ...]) -> Function:
+    def _law_residuals(self, parameters: tuple[str, ...]) -> Function:
         """The residuals of all laws in the steps of one tick."""
 
         def make() -> Function:

@@ -86,10 +86,10 @@ def started(iterate: Iterate, limbs: int) -> Iterate:
 class ListPart:
     """The steps of the interior-point method for a list of constraints. `state`: the unknowns of each."""
 
-    def __init__(self, constraints: list[Constraint], v: Array, earlier: list[Iterate], held: Any) -> None:
+    def __init__(self, constraints: list[Constraint], v: Array, earlier: list[Iterate], fixed: Any) -> None:
         self.constraints, self.limbs = constraints, [b.limbs for b in constraints]
         self.before = [b.velocity(v) for b in constraints]
-        self.earlier, self.held = earlier, held
+        self.earlier, self.fixed = earlier, fixed
 
     def add_drives(self, p: Array, inverse: Array, push: Array) -> None:
         """Add the impulses that drives are expected to have, with a diagonal mass matrix."""
@@ -113,7 +113,7 @@ class ListPart:
             extra = np.maximum(parameters.energy_fraction * energy - b.law.kappa, b.law.kappa)
             self.extra.append(extra)
             start = b.law.start(impulse, b.law.kappa + extra, free, b.mass)
-            state.append(b.law.held(start, earlier, self.held) if isinstance(b.law, Drive) else start)
+            state.append(b.law.hold(start, earlier, self.fixed) if isinstance(b.law, Drive) else start)
             degree = float(b.law.degree)
             more = {"final": b.law.kappa * degree, "extra": extra * degree, "scale": b.mass * b.velocity_scale * b.velocity_scale}
             for name in terms:

@@ -84,11 +84,11 @@ class Drive:
         """The impulse of the law at the `free` velocity, which includes the expected one."""
         return {"y": np.array([self.bounded(self.w - self.G * free[0])], dtype=object), "s": 0.0}
 
-    def held(self, iterate: dict[str, Any], before: dict[str, Any], held: Any) -> dict[str, Any]:
-        """`iterate`, or where `held` the one `before`, with the active set kept: s is 1 there, else 0."""
+    def hold(self, iterate: dict[str, Any], before: dict[str, Any], fixed: Any) -> dict[str, Any]:
+        """`iterate`, or where `fixed` the one `before`, with the active set kept: s is 1 there, else 0."""
         (y,), (kept,) = iterate["y"], before["y"]
         # false for NaN
-        return {"y": np.array([where(held & (abs(kept) >= 0.0), kept, y)], dtype=object), "s": where(held, 1.0, 0.0)}
+        return {"y": np.array([where(fixed & (abs(kept) >= 0.0), kept, y)], dtype=object), "s": where(fixed, 1.0, 0.0)}
 
     def settled(self, iterate: dict[str, Any]) -> dict[str, Any]:
         """The iterate with an impulse beyond a bound put there, unless the active set is kept."""

@@ -195,7 +195,7 @@ def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) 
     return {"forces": found.contact_impulses * (1.0 / stepper.world.h)}
 
 
-def laws(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+def step_laws(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
     """The residual of each law of a step, see law_residuals.py."""
     return {"laws": law_residuals(stepper.world, unpacked(stepper, x, u, wrenches))}
 
@@ -230,7 +230,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "inlined_jacobians": inlined_jacobians,
     "chained": chained,
     "forces": forces,
-    "laws": laws,
+    "laws": step_laws,
     "centers": centers,
     "energy": total_energy,
     "hessian": hessian,

@@ -356,7 +356,7 @@ def _solve(
         # with H, which has the stiffness of the constraints, in the place of M: not less than that of kinetic energy
         correction = now.relative_norm(change, M_change, abs(now.dot(dv, r)), scale)
         change = change + dv
-        # what is left there, in the same norm, the laws each by itself
+        # the residual there, in the same norm, the laws each by itself
         M_change = now.times(change)
         r = M_change - now.p
         moved = [part.newton_moved(s, dv, change, r, live) for part, s in zip(parts, states, strict=True)]
