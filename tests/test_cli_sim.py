@@ -258,3 +258,20 @@ def test_a_joint_that_moves_nothing_is_refused_with_a_cure(tmp_path):
     said = refused("sim", str(path))
     assert "--base free" in refused("sim", "ur3", *[w for name in cd.load("ur3").joint_names for w in ("--lock", name)])
     assert "joint 'j' moves no inertia" in said and f"condyle doctor {path} --fix" in said
+
+
+def test_every_free_body_is_reported_the_largest_tree_first(tmp_path):
+    path = tmp_path / "scene.xml"
+    path.write_text("""<mujoco><worldbody><geom type="plane" size="3 3 0.1"/>
+      <body name="crate" pos="1 0 1"><freejoint/><geom type="box" size="0.1 0.1 0.1"/></body>
+      <body name="dog" pos="0 0 0.3"><freejoint/><geom type="box" size="0.2 0.1 0.05"/>
+        <body name="leg" pos="0.1 0 -0.05"><joint axis="0 1 0"/><geom type="capsule" size="0.02 0.1"/></body></body>
+      <body name="ball" pos="-1 0 0.5"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>""")
+    done = condyle("sim", str(path), "--seconds", "1", "--json")
+    found = json.loads(done.stdout)
+    assert found["base"]["frame"] == "dog" and [body["frame"] for body in found["other_bodies"]] == ["crate", "ball"]
+    crate, ball = (body["position"] for body in found["other_bodies"])
+    np.testing.assert_allclose([crate, ball], [[1.0, 0.0, 0.1], [-1.0, 0.0, 0.1]], atol=2e-3)
+    assert any("contact of moving bodies with each other" in note for note in found["notes"])
+    table = condyle("sim", str(path), "--seconds", "0.1").stdout
+    assert all(name in table for name in ("dog, m", "crate, m", "ball, m"))
