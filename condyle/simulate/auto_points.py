@@ -46,7 +46,7 @@ def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = 
     standing = {(point.link, point.name) for point in feet}
     outer = _outer(X, links)
     every = [c for own, out in zip(links, outer, strict=True) for c in own if out or (c.link, c.name) in standing]
-    everything = [*given, *every]
+    everything: list[Spheres] = [*given, *every]
     if not everything:
         return []
     supports, low = supports_of(X, everything), _heights(X[0], everything)
@@ -204,4 +204,5 @@ def _centres(links: list[tuple[np.ndarray, np.ndarray]], points: Sequence[Sphere
     """The centres of points, (points, 3), about the base, so that a base far away does not cost digits."""
     at, on = np.array([point.position for point in points]), np.array([point.link for point in points])
     R, p = np.array([x[0] for x in links])[on], np.array([x[1] for x in links])[on]
-    return sum(R[:, :, j] * at[:, j : j + 1] for j in range(3)) + (p - links[0][1])  # type: ignore[no-any-return]
+    centres: np.ndarray = R[:, :, 0] * at[:, 0:1] + R[:, :, 1] * at[:, 1:2] + R[:, :, 2] * at[:, 2:3]
+    return centres + (p - links[0][1])
