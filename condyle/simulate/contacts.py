@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, Pose, skew
@@ -34,6 +35,8 @@ LIFTED_FROM = 1.5  # the depth from which a contact comes up, relative to the de
 LIFT_RANGE = 20.0  # the speed of coming up approaches this many depths at rest per recovery time
 LIFT_ONSET = 0.01  # the part of that range over which it begins, twice continuously differentiable
 LIFT_STEPS = 4.0  # the recovery time is at least so many steps
+MOST_WEIGHTS = 100.0  # the largest impulse grows with the depth up to so many times that of the robot's weight in a step
+MOST_MOMENTA = 10.0  # and so many times the robot's mass at the speed of the contact
 
 
 class LawNumbers(NamedTuple):
@@ -43,13 +46,15 @@ class LawNumbers(NamedTuple):
     smoothing: Any  # kappa at rest, J
     load: Any  # mass supported by one contact at rest, kg
     velocity_scale: Any  # velocity change by gravity in one step, m/s
+    mass: Any  # of the whole robot, kg
     lift: Any = 0.0  # bound on the speed at which a deep contact comes up, m/s
     per_range: Any = 0.0  # 1 / (depth from which it has half that speed), 1/m
 
     @staticmethod
     def of(world: World) -> LawNumbers:
         """Those of a world."""
-        law = world.h * world.stiffness, world.contact_smoothing, world.nominal_load, world.gravity * world.h
+        scale = world.gravity * world.h
+        law = world.h * world.stiffness, world.contact_smoothing, world.nominal_load, scale, total_mass(world.model)
         if world.recovery_time is None:
             return LawNumbers(*law)
         reach = LIFT_RANGE * world.depth
@@ -68,9 +73,9 @@ def depth_power(world: World, depth: Any) -> Any:
 def contact_law(world: World, numbers: LawNumbers, mu: Any, mass: Any, depth: Any, u: Array) -> Cone | Polytope:
     """The law of one contact at this depth; u is its velocity before the step, and `mass` the effective mass there.
 
-    The largest normal impulse is  S = h k depth^power,  zero above the ground.
+    The largest normal impulse is  S = h k depth^power,  zero above the ground, and bounded.
     """
-    S = depth_power(world, depth) * numbers.strength
+    S = bounded_impulse(numbers, depth_power(world, depth) * numbers.strength, u)
     recovery = recovery_speed(world, numbers, depth)
     change = u @ u + recovery * recovery  # the squared speed that the contact may have to change
     impact = impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, change)
@@ -84,6 +89,19 @@ def contact_law(world: World, numbers: LawNumbers, mu: Any, mass: Any, depth: An
     around = [of_degrees(360.0 * k / n) for k in range(n)]
     directions = np.array([[1.0] * n, [mu * c for c, _ in around], [mu * s for _, s in around]])
     return Polytope.of(directions * S, kappa, slip=slip + holding_speed(world, numbers, S, n, change) - recovery)
+
+
+def bounded_impulse(numbers: LawNumbers, S: Any, u: Array) -> Any:
+    """The largest impulse S of a contact of velocity u, as it is up to a bound that is far above what stops the robot.
+
+    Beyond the bound it approaches twice that, twice continuously differentiable. A point deep in the ground that cannot come up,
+    because its link does not move so or others hold it, would push with millions of weights.
+    """
+    scale = numbers.velocity_scale
+    speed = np.sqrt(u @ u + scale * scale) - scale
+    most = numbers.mass * (MOST_WEIGHTS * scale + MOST_MOMENTA * speed)
+    x = np.maximum(S / most - 1.0, 0.0)
+    return np.minimum(S, most) + most * (x / np.sqrt(1.0 + x * x))
 
 
 def friction_of(world: World, point: ContactPoint) -> Any:

@@ -84,3 +84,14 @@ def test_derivatives_of_deep_contacts_in_a_table() -> None:
     x = s.state(upright(HALF - 8e-3), [0.02, 0.01, 0.03, 0.1, -0.2, 0.1])
     for row in check(s, x, np.zeros(0), bits=256):
         assert row.error < 1e-7, row
+
+
+def test_arms_that_begin_deep_go_on() -> None:
+    # its first links turn about a vertical axis: their points cannot come up
+    s = simulation(cd.load("panda"), 2e-3, GROUND)
+    rng, count = np.random.default_rng(0), 50
+    x = s.state(s.robot.random_configuration(rng, count), np.zeros((count, s.robot.nv)))
+    for dt in (5e-4, 2e-3, 8e-3):
+        numbers = {"dt": dt, "ground.height": rng.uniform(0.0, 0.5, count)}
+        s.rollout(x, np.zeros((64, s.nu)), freeze=True, parameters=numbers)
+        assert s.status is not None and np.max(s.status.residual) <= 1e-10
