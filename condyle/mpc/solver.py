@@ -298,7 +298,7 @@ def keep_if_failed(x0: Any, found: dict[str, Any], plan: dict[str, Any]) -> dict
     start = sum(x0, 0.0) + sum(found["u"], 0.0)
     total = scan(lambda _, total, row: (total + sum(row, 0.0), None), start, table(found["states"]))[0]
     total = scan(lambda _, total, row: (total + sum(row, 0.0), None), total, table(found["controls"]))[0]
-    ok = isfinite(total)
+    ok = isfinite(total) & (found["status"] < FAILED)
     kept = {}
     for name, old in plan.items():
         new = found[name]

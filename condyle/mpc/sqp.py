@@ -20,8 +20,8 @@ from condyle.mpc.program import QP, QPSolution
 from condyle.mpc.riccati import Factors
 from condyle.mpc.second_order import chosen, has_minimum, with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
-from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
-from condyle.tape.array import array, stop_gradient, where
+from condyle.mpc.solver import CONVERGED, FAILED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
+from condyle.tape.array import array, isfinite, stop_gradient, where
 from condyle.tape.device import beside, repeated
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, map_rows, scan
@@ -84,6 +84,10 @@ class Shooting(Solver):
     def is_solved(self, found: QPSolution) -> Any:
         """Whether a quadratic program was solved; not if a number is not finite."""
         return (array([found.mu, found.infeasibility, found.stationarity]) <= self.qp_tolerance).all()
+
+    def fails(self, found: QPSolution) -> Any:
+        """Whether a number of the program itself is not finite."""
+        return ~isfinite(found.mu + found.infeasibility + found.stationarity)
 
     def lost(self, found: QPSolution) -> Any:
         """Whether a quadratic program ended unsolved, as bounds may contradict each other: its multipliers may be anything."""
@@ -183,7 +187,7 @@ class RealTimeIteration(Shooting):
             "u": controls[0],
             "states": states,
             "controls": controls,
-            "status": where(done, CONVERGED, STOPPED),
+            "status": where(self.fails(found), FAILED, where(done, CONVERGED, STOPPED)),
             "iterations": found.iterations,
             "inequality": found.infeasibility,
             "complementarity": found.mu,
@@ -228,16 +232,19 @@ class SQP(Shooting):
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
         search = arrays.pop("search") if "search" in arrays else self.first_search()
         begin = {"plan": arrays, "iterations": 0.0, "worst": 1e30} | dict(zip(SEARCH, search, strict=True))
-        begin |= dict.fromkeys((*RESIDUALS, *LAST), 0.0)
+        begin |= dict.fromkeys((*RESIDUALS, *LAST, "failed"), 0.0)
 
         def done(state: Any) -> Any:
             return state["worst"] <= self.tolerance
 
-        state = loop(lambda i, state: self._iteration(x0, state, values), begin, self.iterations, until=done)
+        def ends(state: Any) -> Any:
+            return done(state) | (state["failed"] > 0.5)
+
+        state = loop(lambda i, state: self._iteration(x0, state, values), begin, self.iterations, until=ends)
         found = {
             **state["plan"],
             "u": state["plan"]["controls"][0],
-            "status": where(done(state), CONVERGED, STOPPED),
+            "status": where(state["failed"] > 0.5, FAILED, where(done(state), CONVERGED, STOPPED)),
             "cost": plan_cost(self.problem, values, state["plan"]["states"], state["plan"]["controls"]),
             **{name: state[name] for name in ("iterations", *RESIDUALS, *LAST)},
         }
@@ -311,6 +318,7 @@ class SQP(Shooting):
             "step_length": alpha,
             "qp_iterations": found.iterations,
             "qp_solved": where(self.is_solved(found), 1.0, 0.0),
+            "failed": where(self.fails(found), 1.0, 0.0),
         }
 
     def _solved_with_either(self, exact: QP, gauss_newton: QP, start: Any, state: dict[str, Any]) -> QPSolution:

@@ -324,3 +324,21 @@ def test_a_plan_starts_with_the_controls_of_all_stages(make):
     for wrong in (np.zeros((5, 1)), np.zeros(2), np.zeros((4, 3, 1))):
         with pytest.raises(ShapeError, match="those of all stages"):
             solver.start(np.zeros(2), u=wrong)
+
+
+@pytest.mark.parametrize("make", [{}, {"hessian": "exact"}, None])
+@pytest.mark.parametrize("bounds", [{}, {"u": 1.0}])
+@pytest.mark.parametrize("where", ["cost", "dynamics"])
+def test_numbers_that_are_not_finite_are_reported(make, bounds, where):
+    """Where a cost has no gradient, or a step no value, the plan stays, and the status says so."""
+    root = {"cost": None, "dynamics": None} | {where: lambda x: np.sqrt(x[0])}
+    problem = cd.ocp(
+        lambda x, u: step(x, u) + (root["dynamics"](x) if root["dynamics"] else 0.0), N=3, x=2, u=1, bounds=bounds,
+        cost=lambda x, u: (root["cost"](x) if root["cost"] else 0.0) + x @ x + u @ u,
+    )  # fmt: skip
+    solver = problem.rti() if make is None else problem.sqp(**make)
+    plan = solver.start(np.array([-1.0, 0.0]))
+    found = solver(np.array([-1.0, 0.0]), plan)
+    assert found.status == 2 and np.array_equal(found.controls, plan["controls"])
+    found = solver(np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    assert found.status[0] < 2 == found.status[1]
