@@ -91,7 +91,7 @@ class Shooting(Solver):
 
     def lost(self, found: QPSolution) -> Any:
         """Whether a quadratic program ended unsolved, as bounds may contradict each other: its multipliers may be anything."""
-        return ~self.is_solved(found) & (found.mu > 1.0)
+        return np.logical_not(self.is_solved(found)) & (found.mu > 1.0)
 
     def moved(self, xs: Table, us: Table, found: QPSolution, alpha: Any = 1.0) -> tuple[Table, Table]:
         """(states, controls) after a step along the solution."""
