@@ -197,7 +197,8 @@ def supports_of(X: Poses, points: Sequence[Spheres]) -> np.ndarray:
 
 def _heights(links: list[tuple[np.ndarray, np.ndarray]], points: Sequence[Spheres]) -> np.ndarray:
     """The height of the lowest part of each point."""
-    return _centres(links, points)[:, 2] - np.array([point.radius for point in points])
+    heights: np.ndarray = _centres(links, points)[:, 2] - np.array([point.radius for point in points])
+    return heights
 
 
 def _centres(links: list[tuple[np.ndarray, np.ndarray]], points: Sequence[Spheres]) -> np.ndarray:
@@ -205,4 +206,5 @@ def _centres(links: list[tuple[np.ndarray, np.ndarray]], points: Sequence[Sphere
     at, on = np.array([point.position for point in points]), np.array([point.link for point in points])
     R, p = np.array([x[0] for x in links])[on], np.array([x[1] for x in links])[on]
     centres: np.ndarray = R[:, :, 0] * at[:, 0:1] + R[:, :, 1] * at[:, 1:2] + R[:, :, 2] * at[:, 2:3]
-    return centres + (p - links[0][1])
+    centres += p - links[0][1]
+    return centres
