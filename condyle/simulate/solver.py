@@ -61,7 +61,7 @@ ATTEMPTS = (
     StartParameters(1.0, 0.5, 0.9, 1.0),
     StartParameters(0.3, 0.5, 0.9, 0.1),
 )
-SMOOTHING_SINGLE = (0.0, 1.2e-7, 6e-7, 6e-6, 6e-5)  # the least of each attempt in float32, relative to the energy of the robot
+SMOOTHING_SINGLE = (0.0, 1.2e-7, 1.2e-6, 1.2e-5, 1.2e-4)  # the least of each attempt in float32, relative to the robot's energy
 
 PRECISE = 1e-12  # a tolerance below this is for high precision
 LIMIT = 1e-10  # the largest residual of a converged step
