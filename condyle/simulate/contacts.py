@@ -54,7 +54,7 @@ class LawNumbers(NamedTuple):
     def of(world: World) -> LawNumbers:
         """Those of a world."""
         scale = world.gravity * world.h
-        law = world.h * world.stiffness, world.contact_smoothing, world.nominal_load, scale, total_mass(world.model)
+        law = world.h * world.stiffness, world.contact_smoothing, world.nominal_load, scale, total_mass(world.plain.model)
         if world.recovery_time is None:
             return LawNumbers(*law)
         reach = LIFT_RANGE * world.depth
