@@ -106,7 +106,7 @@ def test_every_controller_for_any_robot(controller, tmp_path):
     ("robot", "controller", "seconds", "frames"),
     [
         pytest.param("pidog", "stand", 0.5, 0, marks=pytest.mark.slow),
-        ("pidog", "walk", 0.2, 0),
+        pytest.param("pidog", "walk", 0.2, 0, marks=pytest.mark.slow),
         ("pidog", "trot", 0.2, 0),
         ("birotor", "hover", 0.3, 2),
     ],

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from demos.runs_of_demos import recorded
-from markers import slow_except
 from processors import OLD, elsewhere
 
 from condyle.demos.checks import Check
@@ -29,7 +28,8 @@ def test_a_run_is_the_same_on_another_processor(name: str, tmp_path: Path) -> No
     assert json.loads(elsewhere(CHILD, tmp_path, OLD, name)) == {name: recorded(name).hash}
 
 
-@pytest.mark.parametrize("name", slow_except([name for name in ROBOTS if name not in ("two-wheeled", "pick-and-place")], ROBOTS))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROBOTS)
 def test_checks_of_a_run_pass(name: str) -> None:
     found = list(find(name, verified=True).checks(recorded(name)))
     assert [check.name for check in found if not check.ok] == [] and len(found) >= 10

@@ -119,6 +119,7 @@ def test_same_bits_for_any_lanes_threads_and_position(dtype: Any) -> None:
         assert np.array_equal(other.state, first.state[:n])
 
 
+@pytest.mark.slow
 def test_steps_from_python_have_the_bits_of_a_rollout(env: cd.VectorEnv, rollouts: Any) -> None:
     observations, _ = env.reset(seed=3)
     for k in range(STEPS):

@@ -338,7 +338,10 @@ def test_an_interrupted_update_changes_nothing(threads: int) -> None:
     handler = signal.signal(signal.SIGALRM, raise_interrupted)
     interrupted = 0
     try:
-        for part in np.random.default_rng(0).uniform(0.02, 0.7, 25):
+        # on a busy computer some updates end before their alarm: more are begun
+        for number, part in enumerate(np.random.default_rng(0).uniform(0.02, 0.7, 250)):
+            if number >= 25 and interrupted > 5:
+                break
             try:
                 signal.setitimer(signal.ITIMER_REAL, part * duration)
                 ppo.update(rollout)
