@@ -40,6 +40,7 @@ def test_bits_are_compared_kernel_by_kernel(tmp_path: Path) -> None:
     assert any("not computed before" in text for text in found["gradient, f64"]["different"])
 
 
+@pytest.mark.gpu
 def test_arrays_on_a_gpu_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
     from tape import fake_gpu
 

@@ -49,6 +49,7 @@ def test_with_a_gpu_it_says_which_backend(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (tmp_path / "rates.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_a_robot_with_feet_is_measured_in_contact() -> None:
     tasks = bench_batches.tasks_of(bench_batches.Origin("pidog"))
     function, (x, u) = tasks["step with 27 contact points"]

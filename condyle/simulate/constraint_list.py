@@ -41,6 +41,13 @@ class Constraint:
         u = self.J @ v[list(self.path)]
         return u if self.C is None else self.C @ u
 
+    def force_error(self, y: Array, after: Array, before: Array) -> Any:
+        """|lambda - law(u)| of a drive or dry friction at the velocity after the step, over its bound."""
+        assert not isinstance(self.law, Cone)
+        # the velocity is a sum of speeds of this size, and has their rounding errors
+        speed = abs(before[0]) + self.law.max_impulse * (1.0 / self.mass)
+        return self.law.force_error(y[0], after[0], speed)
+
     def add_impulse(self, impulse: Array, into: Array, sign: float = 1.0) -> None:
         """Add J^T C^T impulse to joint impulses."""
         if self.J is None:
@@ -209,7 +216,7 @@ class ListPart:
         errors = []
         for b, iterate, before in zip(self.constraints, state, self.before, strict=True):
             if isinstance(b.law, Drive) or (isinstance(b.law, Polytope) and b.law.is_friction):
-                errors.append(b.law.force_error(iterate["y"][0], (before + b.velocity(change))[0], before[0]))
+                errors.append(b.force_error(iterate["y"], before + b.velocity(change), before))
         return largest_of_all(errors) if errors else 0.0
 
     def pivoted(self, state: Any, change: Array, ranks: list[Any], one: Any) -> tuple[Any, Any]:

@@ -104,9 +104,9 @@ class Drive:
         return abs(abs(y) - self.S) > self.S * by_precision(AT_BOUND, AT_BOUND_SINGLE)
 
     def force_error(self, y: Any, u: Any, speed: Any) -> Any:
-        """|lambda - law(u)| over the bound, beyond what rounding the velocity makes of it; `speed`: that before the step."""
+        """|lambda - law(u)| over the bound, beyond what rounding the velocity makes of it; `speed`: of what it is the sum of."""
         off = abs(y - self.bounded(self.w - self.G * u))
-        off = off - by_precision(ROUNDING, ROUNDING_SINGLE) * (abs(self.w) + self.G * (abs(u) + abs(speed)))
+        off = off - by_precision(ROUNDING, ROUNDING_SINGLE) * (abs(self.w) + self.G * (abs(u) + speed))
         return np.maximum(off, 0.0) / where(self.S > 0.0, self.S, 1.0)
 
     def pivot(self, y: Any, u: Any) -> tuple[Any, Any]:

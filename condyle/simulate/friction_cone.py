@@ -431,7 +431,7 @@ class Polytope:
     def force_error(self, y: Any, u: Any, speed: Any) -> Any:
         """|lambda - law(u)| of dry friction over its bound, beyond what the error of the velocity makes of it.
 
-        `speed`: the velocity before the step.
+        `speed`: of what the velocity is the sum of.
         """
         E = self.E[0, 0]
         # E u = kappa (1/y - 1/s), solved for the smaller of both
@@ -439,7 +439,7 @@ class Polytope:
         smaller = 2.0 / (np.sqrt(ratio * ratio + 4.0) + (2.0 + ratio))
         off = abs(where(u > 0.0, y, 1.0 - y) - smaller)
         slope = 1.0 / (1.0 / (smaller * smaller) + 1.0)
-        off_speed = by_precision(KNOWN, KNOWN_SINGLE) * (abs(u) + abs(speed))
+        off_speed = by_precision(KNOWN, KNOWN_SINGLE) * (abs(u) + speed)
         return 2.0 * np.maximum(off - slope * (E * self.per) * off_speed, 0.0)
 
     def consistent(self, iterate: Iterate) -> Iterate:

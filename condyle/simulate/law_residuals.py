@@ -10,7 +10,6 @@ from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import with_smoothing
 from condyle.simulate.contact_table import PointGeometry
-from condyle.simulate.friction_cone import Cone
 from condyle.simulate.solver import Motion
 from condyle.simulate.step import Inputs, problem, solved
 from condyle.simulate.world import World
@@ -59,8 +58,8 @@ def law_residuals(world: World, x: Inputs) -> Array:
         else:
             at = 1 + k if kind == "contact" else 1 + n + OF_JOINTS.index(kind) * world.model.nv + k
         error = 0.0 if kind == "drive" else of_law(b.law, u, y, iterate["s"])
-        if not isinstance(b.law, Cone) and kind in ("dry friction", "drive"):
-            error = np.maximum(error, b.law.force_error(y[0], u[0], b.velocity(now.v)[0]))
+        if kind in ("dry friction", "drive"):
+            error = np.maximum(error, b.force_error(y, u, b.velocity(now.v)))
         out[at] = where(idle > 0.5, 0.0, error)
     if now.contacts is not None and solution.points is not None:
         contacts, (unknowns, impulses) = now.contacts, solution.points

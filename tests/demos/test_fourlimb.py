@@ -21,6 +21,7 @@ def done():
     return recorded("fourlimb")
 
 
+@pytest.mark.slow
 def test_everything_passes(done):
     rows = list(fourlimb_checks.checks(done))
     assert [check.name for check in rows if check.ok is False] == []

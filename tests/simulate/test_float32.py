@@ -114,6 +114,7 @@ def test_every_state_converges_to_that_of_float64(which: str) -> None:
     assert np.quantile(error, 0.9) <= TYPICAL
 
 
+@pytest.mark.slow
 def test_dropped_robots_go_on() -> None:
     s = cd.Simulation(cd.load("pidog"), DT, cd.Plane(0.8))
     rng, count, nq = np.random.default_rng(11), 256, s.robot.nq
@@ -228,3 +229,14 @@ def test_closed_loops_with_contact() -> None:
     world, x = on_the_ground("planar")
     double, single = both(world, np.tile(x, (2, 1)), 0.1)
     assert np.max(np.abs(single[:, -1, : world.robot.nq] - double[:, -1, : world.robot.nq])) <= POSITION
+
+
+def test_a_cart_that_sticks_goes_on() -> None:
+    """Dry friction holds a cart that creeps at a speed far below what rounding leaves of the forces on it."""
+    world = cd.Simulation(cd.load("cartpole"), 0.01)
+    rng, count = np.random.default_rng(5), 4000
+    x = world.state(np.stack([np.zeros(count), rng.normal(size=count) * 3e-3], axis=1)).astype(np.float32)
+    u = np.zeros((count, 100, world.nu), np.float32)
+    u[..., 0] = rng.normal(size=(count, 100)) * 0.1
+    world.rollout(x, u, freeze=True, parameters={"slide.friction": rng.uniform(0.1, 0.5, count).astype(np.float32)})
+    assert world.status is not None and np.all(world.status.ok)

@@ -47,7 +47,7 @@ def test_reaches_what_numpy_reaches() -> None:
         file = training.policy_file()
         reached[device] = short_score(TASK, file, device=device)
         assert reached[device]["falls"] == 0.0 and reached[device]["return"] > 480.0, device
-        assert training.curve("reward")[-1] > 0.95
+        assert training.curve("reward")[-1] > 0.9
     assert file.training["device"] == "cpu"
     assert abs(reached[None]["return"] - reached["cpu"]["return"]) < 10.0
     # the same policy has the same score and the same episode with arrays and with tensors

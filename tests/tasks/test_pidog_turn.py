@@ -20,6 +20,7 @@ def rollout(name: str, *more: str) -> Rollouts:
     return env.rollout(actions, record={**task.record, **dict.fromkeys(("q", "asked", *more))})
 
 
+@pytest.mark.slow
 def test_the_heading_is_estimated_and_followed() -> None:
     found = rollout("heading", "follow.estimate", "controller.command", "controller.rate", "controller.down")
     assert not found.failed.any() and not found.terminated.any()

@@ -72,6 +72,7 @@ def test_the_mirror_of_a_quadruped_is_one_of_its_physics() -> None:
     assert len(task.mirror.observation[0]) == env.observation_size
 
 
+@pytest.mark.slow
 def test_a_quadruped_stands_on_its_own_ground() -> None:
     """PiDog as a quadruped by the names of its feet and joints: no robot of another package is needed."""
     dog = cd.load("pidog").lock(["head", "tail"])

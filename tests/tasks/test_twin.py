@@ -62,6 +62,7 @@ def test_imu_at_rest_and_mounted_askew() -> None:
     assert np.allclose(np.linalg.norm(rotation_vector(turn), axis=1), 1.0)
 
 
+@pytest.mark.peers
 def test_a_trained_walk_keeps_its_speed_in_mujoco() -> None:
     file = PolicyFile.load(Path(__file__).parents[1] / "deploy" / "walk.cdp")
     trial = Trial(16, 4.0, seed=3)
