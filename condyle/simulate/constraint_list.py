@@ -44,9 +44,8 @@ class Constraint:
     def force_error(self, y: Array, after: Array, before: Array) -> Any:
         """|lambda - law(u)| of a drive or dry friction at the velocity after the step, over its bound."""
         assert not isinstance(self.law, Cone)
-        # the velocity is a sum of speeds of this size, and has their rounding errors
-        speed = abs(before[0]) + self.law.max_impulse * (1.0 / self.mass)
-        return self.law.force_error(y[0], after[0], speed)
+        # the velocity after the step has rounding errors of what its impulse changes it by
+        return self.law.force_error(y[0], after[0], abs(before[0]), self.law.max_impulse * (1.0 / self.mass))
 
     def add_impulse(self, impulse: Array, into: Array, sign: float = 1.0) -> None:
         """Add J^T C^T impulse to joint impulses."""

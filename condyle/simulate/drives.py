@@ -103,10 +103,10 @@ class Drive:
         """Whether the drive is taken to be within the bounds: an impulse is at one of them, or anywhere else."""
         return abs(abs(y) - self.S) > self.S * by_precision(AT_BOUND, AT_BOUND_SINGLE)
 
-    def force_error(self, y: Any, u: Any, speed: Any) -> Any:
-        """|lambda - law(u)| over the bound, beyond what rounding the velocity makes of it; `speed`: of what it is the sum of."""
+    def force_error(self, y: Any, u: Any, speed: Any, change: Any) -> Any:
+        """|lambda - law(u)| over the bound, beyond what rounding makes of it; arguments as of dry friction."""
         off = abs(y - self.bounded(self.w - self.G * u))
-        off = off - by_precision(ROUNDING, ROUNDING_SINGLE) * (abs(self.w) + self.G * (abs(u) + speed))
+        off = off - by_precision(ROUNDING, ROUNDING_SINGLE) * (abs(self.w) + self.G * (abs(u) + speed + change))
         return np.maximum(off, 0.0) / where(self.S > 0.0, self.S, 1.0)
 
     def pivot(self, y: Any, u: Any) -> tuple[Any, Any]:

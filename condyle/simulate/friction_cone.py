@@ -428,10 +428,10 @@ class Polytope:
         """Whether this is the dry friction of a joint: limits and pyramids have no offset."""
         return not isinstance(self.offset, float)
 
-    def force_error(self, y: Any, u: Any, speed: Any) -> Any:
+    def force_error(self, y: Any, u: Any, speed: Any, change: Any) -> Any:
         """|lambda - law(u)| of dry friction over its bound, beyond what the error of the velocity makes of it.
 
-        `speed`: of what the velocity is the sum of.
+        `speed`: that before the step. `change`: of velocity by the largest impulse.
         """
         E = self.E[0, 0]
         # E u = kappa (1/y - 1/s), solved for the smaller of both
@@ -439,7 +439,8 @@ class Polytope:
         smaller = 2.0 / (np.sqrt(ratio * ratio + 4.0) + (2.0 + ratio))
         off = abs(where(u > 0.0, y, 1.0 - y) - smaller)
         slope = 1.0 / (1.0 / (smaller * smaller) + 1.0)
-        off_speed = by_precision(KNOWN, KNOWN_SINGLE) * (abs(u) + speed)
+        rounding = by_precision(1e-15, ROUNDING_SINGLE) * change
+        off_speed = by_precision(KNOWN, KNOWN_SINGLE) * (abs(u) + speed) + rounding
         return 2.0 * np.maximum(off - slope * (E * self.per) * off_speed, 0.0)
 
     def consistent(self, iterate: Iterate) -> Iterate:
