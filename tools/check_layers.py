@@ -1,39 +1,42 @@
 """The package's shape: imports point one way, extras are imported where they are used, nothing is dangerous, files are short."""
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "condyle"
 
-# data flows down this list; a file imports from its own folder and from rows above, never from a neighbour in its row
+STOREYS = ("methods", "workbench", "apps", "commands")  # above the core; their rooms are folders of their own
+
+# data flows down this list; a file imports from its own room and from rows above, never from a neighbour in its row
 LAYERS = [
+    # the core
     ["tape"],
     ["robot"],
     ["dynamics"],
     ["constraints"],
-    ["multibody", "doctor"],
-    ["obstacles"],
+    ["multibody"],
     ["simulate"],
     ["closed_loop"],
     ["blocks"],
-    ["runs"],
-    ["control"],
-    ["mpc", "learn", "planning", "identify"],
-    ["view"],
-    ["flight", "pidog"],
-    ["tasks"],
-    ["deploy"],
-    ["compat", "connect"],
-    ["lab"],
-    ["demos"],
+    ["methods.planning"],
+    ["methods.control"],
+    ["methods.mpc", "methods.learn", "methods.identify"],
+    ["workbench.doctor", "workbench.runs"],
+    ["workbench.view", "workbench.compare"],
+    ["workbench.connect"],
+    ["apps.flight", "apps.pidog", "apps.quadrupeds", "apps.lab"],
+    ["apps.compat", "apps.demos"],
     ["commands"],
-    ["cli"],
     ["__main__"],
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
+FREE = ("errors", "atomic_write", "registered", "__version__")  # what every room may import
+NAMED_IN_TEXT = sorted({name.partition(".")[0] for name in RANK})  # a text that names a module counts as an import
+FACADE = ("__init__.py", "moved.py")  # they name what every storey offers
 
 # all that may be imported when a module loads; the rest is an extra, and is imported in the function that needs it
 AT_THE_TOP = sys.stdlib_module_names | {"condyle", "numpy", "llvmlite", "typer", "rich"}
@@ -53,10 +56,10 @@ def file_faults(inside: tuple[str, ...], text: str) -> list[tuple[int, str]]:
     """(line, fault) of the file with the path `inside` the package: ("tape", "ops.py")."""
     tree, lines = ast.parse(text), len(text.splitlines())
     faults = [*imported_too_early(tree), *dangers(tree)]
-    if inside != ("__init__.py",):  # the door: it names what every layer offers
-        layer = inside[0].removesuffix(".py")
-        if layer not in RANK and layer not in ("errors", "atomic_write"):
-            faults.append((1, f"condyle/{inside[0]} has no place in LAYERS of tools/{Path(__file__).name}"))
+    room = room_of([part.removesuffix(".py") for part in inside])
+    if inside[-1] != "__init__.py" and room not in (*RANK, *FREE, "moved"):
+        faults.append((1, f"{'/'.join(('condyle', *inside))} has no place in LAYERS of tools/{Path(__file__).name}"))
+    if inside[0] not in FACADE:
         faults += wrong_way(tree, inside)
     if lines > LONGEST_FILE:
         faults.append((LONGEST_FILE, f"the file has {lines} lines, more than {LONGEST_FILE}: split it"))
@@ -66,8 +69,13 @@ def file_faults(inside: tuple[str, ...], text: str) -> list[tuple[int, str]]:
 # -- which way imports point
 
 
+def room_of(parts: Sequence[str]) -> str:
+    """The room of a module by its path inside the package: "tape", "methods.mpc"."""
+    return ".".join(parts[: 1 + (parts[0] in STOREYS and parts[0] != "commands")])
+
+
 def imported(tree: ast.Module, module: list[str]) -> Iterator[tuple[int, str]]:
-    """(line, absolute dotted name) of everything imported anywhere in a file; `module` is the file's own package."""
+    """(line, absolute dotted name) of everything imported or named in a text anywhere in a file; `module` is its own package."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -76,25 +84,24 @@ def imported(tree: ast.Module, module: list[str]) -> Iterator[tuple[int, str]]:
                 start = module[: len(module) - level + 1] if level else []
                 origin = ".".join(start + ([source] if source else []))
                 yield from ((node.lineno, f"{origin}.{alias.name}") for alias in names)
-            case ast.Call(func=function, args=[ast.Constant(value=str(target)), *_]):
-                if ast.unparse(function).rpartition(".")[2] in ("import_module", "__import__", "require"):
-                    yield node.lineno, target
+            case ast.Constant(value=str(text)) if re.fullmatch(rf"condyle\.({'|'.join(NAMED_IN_TEXT)})(\.\w+)*", text):
+                yield node.lineno, text
 
 
 def wrong_way(tree: ast.Module, inside: tuple[str, ...]) -> list[tuple[int, str]]:
     """Imports that break the order, in the file with the path `inside` the package: ("tape", "ops.py")."""
-    layer = inside[0].removesuffix(".py")
+    room = room_of([part.removesuffix(".py") for part in inside])
     faults = []
     for line, name in imported(tree, ["condyle", *inside[:-1]]):
         top, _, rest = name.partition(".")
-        target = rest.partition(".")[0]
-        if top != "condyle" or target in ("errors", "atomic_write", "__version__"):
+        if top != "condyle" or rest.partition(".")[0] in FREE:
             continue
+        target = room_of(rest.split("."))
         if target not in RANK:
-            if layer not in ("cli", "__main__"):
-                faults.append((line, f"imports {name}: name the module it comes from, not the package"))
-        elif layer not in RANK or (target != layer and RANK[target] >= RANK[layer]):
-            faults.append((line, f"{layer} may not import {name}: data flows {' < '.join(map(', '.join, LAYERS))}"))
+            if room != "__main__":
+                faults.append((line, f"names {name}: name the module it comes from, not the package"))
+        elif room not in RANK or (target != room and RANK[target] >= RANK[room]):
+            faults.append((line, f"{room} may not name {name}: data flows {' < '.join(map(', '.join, LAYERS))}"))
     return faults
 
 

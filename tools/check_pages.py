@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from check_layers import RANK
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, IMAGES, TOOLS = ROOT / "docs", ROOT / "docs" / "images", ROOT / "tools"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -258,7 +260,7 @@ def verbs() -> dict[str, Any]:
     """The commands of `condyle` by name."""
     from typer.main import get_command
 
-    from condyle.cli import app
+    from condyle.commands.cli import app
 
     return dict(getattr(get_command(app), "commands", {}))
 
@@ -376,8 +378,9 @@ def architecture_faults() -> Iterator[str]:
         for file, name in STOP.findall(section):
             if not (ROOT / file).is_file() or name not in defined(ast.parse((ROOT / file).read_text())):
                 yield f"docs/architecture.md: {file} has no {name}"
-    named = set(re.findall(r"(?m)^\| `(\w+)/`", text))
-    folders = {path.name for path in (ROOT / "condyle").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    named = set(re.findall(r"(?m)^\| `([\w/]+)/`", text))
+    rooms = (name.replace(".", "/") for name in RANK)
+    folders = {name for name in rooms if (ROOT / "condyle" / name).is_dir()}
     if named != folders:
         yield f"docs/architecture.md: its table and the package differ in {', '.join(sorted(named ^ folders))}"
 

@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from picture_style import save
 
 import condyle as cd
-from condyle.demos import two_wheeled, wheeled_pendulum
+from condyle.apps.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.parts import Y, body, frame, joint, link, pose
-from condyle.view.camera import framed
-from condyle.view.picture import picture
-from condyle.view.trajectory import frame_positions, trajectory
+from condyle.workbench.view.camera import framed
+from condyle.workbench.view.picture import picture
+from condyle.workbench.view.trajectory import frame_positions, trajectory
 
 INK, FAINT, BLUE, RED, ORANGE = "#22252b", "#8b909a", "#2a6bbf", "#cc3a2e", "#c05621"
 CRANK, COUPLER, ROCKER, GROUND = 0.25, 0.875, 0.75, 1.0  # m; the crank turns right round, the rocker swings

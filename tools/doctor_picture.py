@@ -21,7 +21,7 @@ from rich.text import Text
 import condyle as cd
 from condyle.atomic_write import write_bytes
 from condyle.commands.doctor import examine, show
-from condyle.view.picture import picture
+from condyle.workbench.view.picture import picture
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "doctor.md"

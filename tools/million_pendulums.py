@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from condyle.apps.demos.compiler import PERIODS, TURN, period, step
 from condyle.atomic_write import write_bytes
-from condyle.demos.compiler import PERIODS, TURN, period, step
 from condyle.errors import require
 from condyle.tape.function import function
 from condyle.tape.loop import scan

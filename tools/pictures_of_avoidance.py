@@ -10,11 +10,11 @@ from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, labelled, save, 
 from pictures_of_obstacles import shown
 
 import condyle as cd
-from condyle.control.safety_filter import SafetyFilter
-from condyle.control.time_optimal import time_optimal
-from condyle.obstacles import Box, Capsule, Plane, robot_distances
-from condyle.planning import plan_motion
-from condyle.view.picture import picture
+from condyle.methods.control.safety_filter import SafetyFilter
+from condyle.methods.planning import plan_motion, robot_distances
+from condyle.methods.planning.obstacles import Box, Capsule, Plane
+from condyle.methods.planning.time_optimal import time_optimal
+from condyle.workbench.view.picture import picture
 
 SCENE = (
     Box((0.3, 0.05, 0.3), position=(0.36, 0.08, 0.15), name="wall"),

@@ -13,14 +13,14 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, labelled, save, sheet
 
 import condyle as cd
-from condyle.connect.external import ExternalControl
-from condyle.connect.shared_memory import SharedMemory
+from condyle.workbench.connect.external import ExternalControl
+from condyle.workbench.connect.shared_memory import SharedMemory
 
 READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])
 SECONDS, PRIORITY = 5.0, 50
 PROGRAM = """
 import sys
-from condyle.connect.client import connect
+from condyle.workbench.connect.client import connect
 with connect(sys.argv[1]) as link:
     for state in link:
         link.send(effort=state["gravity"] - 0.5 * state["v"])

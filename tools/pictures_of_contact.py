@@ -9,10 +9,10 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.compat.diffne import DiffNERobotModel
+from condyle.apps.compat.diffne import DiffNERobotModel
 from condyle.robot.description import Description
 from condyle.robot.parts import box, link, solid, sphere
-from condyle.view.picture import picture
+from condyle.workbench.view.picture import picture
 
 G = 9.81
 FOOT = 0.05  # m, radius

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from picture_style import labelled, save
 
-from condyle.deploy.deployment import deployment
-from condyle.deploy.drivers import SimulatedDog
-from condyle.deploy.program import Keyboard, SimulatedClock, control
-from condyle.deploy.python_file import python_file
-from condyle.deploy.safety import Safety
-from condyle.deploy.simulation import dog_program, simulate
-from condyle.deploy.step import numpy_network
-from condyle.learn.policy import initial_policy
-from condyle.learn.policy_file import PolicyFile
-from condyle.pidog import controller
-from condyle.pidog.kinematics import JOINTS
+from condyle.apps.pidog import controller
+from condyle.apps.pidog.deploy.deployment import deployment
+from condyle.apps.pidog.deploy.drivers import SimulatedDog
+from condyle.apps.pidog.deploy.program import Keyboard, SimulatedClock, control
+from condyle.apps.pidog.deploy.python_file import python_file
+from condyle.apps.pidog.deploy.safety import Safety
+from condyle.apps.pidog.deploy.simulation import dog_program, simulate
+from condyle.apps.pidog.deploy.step import numpy_network
+from condyle.apps.pidog.kinematics import JOINTS
+from condyle.methods.learn.policy import initial_policy
+from condyle.methods.learn.policy_file import PolicyFile
 
 COMMAND = (0.2, 0.0)  # m/s, rad/s
 SHADES = {"rest": "#f2f2f2", "rise": "#dfe9f5", "walk": "#ffffff", "hold": "#fbe3c8", "lie": "#f7d0b0"}

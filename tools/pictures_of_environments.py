@@ -8,7 +8,7 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, ORANGE, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.tasks.registry import load_task
+from condyle.methods.learn.task import load_task
 
 ROBOTS, STEPS = 96, 250
 

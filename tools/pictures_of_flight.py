@@ -9,7 +9,7 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, ORANGE, RED, labelled, save, sheet
 
 import condyle as cd
-from condyle.view.picture import picture
+from condyle.workbench.view.picture import picture
 
 
 def flight(path: Path) -> None:
@@ -83,11 +83,11 @@ def landing(ax: Any) -> None:
 
 def birotor_models(path: Path) -> None:
     """Both models under the same commands, a controlled flight of both, and a landing in wind."""
-    from condyle.flight.report import Flown
-    from condyle.flight.scenarios import Flight
-    from condyle.view.camera import framed
-    from condyle.view.scene import force_arrows
-    from condyle.view.trajectory import sample_run
+    from condyle.apps.flight.report import Flown
+    from condyle.apps.flight.scenarios import Flight
+    from condyle.workbench.view.camera import framed
+    from condyle.workbench.view.scene import force_arrows
+    from condyle.workbench.view.trajectory import sample_run
 
     figure = sheet("The birotor as one body and as a multibody", 12.0, 6.6)
     grid = figure.add_gridspec(2, 3)

@@ -14,7 +14,7 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.view.picture import picture
+from condyle.workbench.view.picture import picture
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "how_to"
 BLOCK = re.compile(r"(?ms)^(<!-- not run.*?\n)?```python\n(.*?)^```")

@@ -32,72 +32,85 @@ def arrow(ax: Any, start: Any, end: Any, color: str = INK, bend: float = 0.0, wi
 # -- the folders of the package
 
 
+ROOMS: dict[str, dict[str, str]] = {  # storeys from the top, their rooms in the order of the data flow
+    "the program": {"commands/": "condyle sim, view, train, doctor, ..."},
+    "apps/": {
+        "flight/": "airframes with\ntilting rotors",
+        "pidog/": "gaits, tasks,\ndeployment",
+        "lab/": "experiments\nwith arms",
+        "compat/": "doors of acados\nand DiffNE",
+        "demos/": "five robots\nwith checks",
+    },
+    "workbench/": {
+        "doctor/": "problems of\nrobot files",
+        "runs/": "record, replay,\nplot, export",
+        "view/": "browser, video,\nreports",
+        "compare/": "the same world\nin MuJoCo",
+        "connect/": "programs, ROS 2,\nPyTorch, JAX",
+    },
+    "methods/": {
+        "planning/": "motions, paths\nand obstacles",
+        "control/": "controllers\nas blocks",
+        "mpc/": "optimal\ncontrol",
+        "learn/": "environments,\ntraining",
+        "identify/": "parameters\nfrom logs",
+    },
+    "the core": {
+        "robot/": "URDF,\nxacro, MJCF:\na Model",
+        "dynamics/": "rnea, crba,\naba, ...:\nf(model, q)",
+        "constraints/": "couplings,\nclosed loops,\nrolling",
+        "multibody/": "Robot: a model\nand its\ncoordinates",
+        "simulate/": "Simulation:\ncontact, step,\nderivatives",
+        "closed_loop/": "Loop and\nBlock in one\nkernel",
+        "blocks/": "actuators,\nsensors,\nfilters",
+    },
+}
+COMPILER = {
+    "trace": "NumPy code runs\nonce on traced values",
+    "Tape": "exact operations,\nloops, derivatives",
+    "passes": "fold, expand,\ncontract to fma",
+    "LLVM IR": "SIMD lanes,\none block per loop",
+    "Kernel": "machine code,\ncached on disk",
+}
+
+
 def architecture(path: Path) -> None:
-    """The folders in the order of the data flow, on the compiler that all physics is traced into."""
-    folders = (
-        ("robot/", BLUE, ["URDF, xacro, MJCF", "Description", "Model: links, joints,", "inertias, frames"]),
-        ("dynamics/", GREEN, ["rnea, crba, aba,", "kinematics, energy,", "derivatives:", "f(model, q, v, ...)"]),
-        ("constraints/", GREEN, ["coordinate maps:", "couplings, loops,", "rolling wheels", ""]),
-        ("multibody/", GREEN, ["Robot: a model and", "its coordinate map;", "one table of", "functions"]),
-        ("simulate/", GREEN, ["Simulation: contact,", "solver, integrators,", "step, rollout,", "derivatives"]),
-    )
-    users = (
-        ("runs/", "record, replay,\nplot, export"),
-        ("control/", "LQR, PD,\nsensors"),
-        ("view/", "browser, video,\nnotebook"),
-        ("compat/", "DiffNE\ninterface"),
-        ("demos/", "five robots\nwith checks"),
-        ("doctor/", "problems of\nrobot files"),
-        ("commands/", "the program\ncondyle"),
-    )
-    compiler = (
-        ("trace", "NumPy code runs\nonce on traced values"),
-        ("Tape", "exact operations,\nloops, derivatives"),
-        ("passes", "fold, expand,\ncontract to fma"),
-        ("LLVM IR", "SIMD lanes,\none block per loop"),
-        ("Kernel", "machine code,\ncached on disk"),
-    )
-    figure = sheet("The folders of condyle/: data flows down and to the right, imports point back", width=12.0, height=6.6)
-    ax = canvas(figure, 122.0, 60.0)
-    width, gap = 20.4, 4.8
-
-    def titled(x: float, y: float, w: float, h: float, color: str, title: str, lines: list[str], fill: str = WASH) -> None:
-        box(ax, x, y, w, h, color, fill)
-        ax.text(x + w / 2, y + h - 2.6, title, ha="center", va="center", weight="bold", color=color, fontsize=11.5)
-        for row, line in enumerate(lines):
-            ax.text(x + w / 2, y + h - 6.0 - 2.9 * row, line, ha="center", va="center", fontsize=9.5)
-
-    for k, (name, color, lines) in enumerate(folders):
-        x = 0.3 + k * (width + gap)
-        titled(x, 40.5, width, 17.5, color, name, lines)
-        if k:
-            arrow(ax, (x - gap - 0.2, 49.0), (x + 0.2, 49.0))
+    """The storeys of the package on the compiler that all physics is traced into."""
+    width, left, gap = 122.0, 15.0, 1.3
+    heights = [5.5, 9.6, 9.6, 9.6, 12.0, 14.0]
+    figure = sheet("The storeys of condyle/: imports point down, and to the left within a storey", width=12.0, height=7.2)
+    ax = canvas(figure, width, sum(heights) + 1.4 * len(heights) + 0.2)
+    y = sum(heights) + 1.4 * len(heights) + 0.2
+    colors = (FAINT, VIOLET, RED, BLUE, GREEN)
+    for (storey, rooms), height, color in zip(ROOMS.items(), heights[:-1], colors, strict=True):
+        y -= height + 1.4
+        ax.text(0.4, y + height / 2, storey, va="center", weight="bold", color=color, fontsize=11.5)
+        each = (width - 0.5 - left + gap) / len(rooms)
+        for k, (name, words) in enumerate(rooms.items()):
+            x = left + k * each
+            box(ax, x, y, each - gap, height, color)
+            middle = x + (each - gap) / 2
+            if len(rooms) == 1:
+                ax.text(middle, y + height / 2, f"{name}   {words}", ha="center", va="center", fontsize=9.5)
+                continue
+            ax.text(middle, y + height - 2.1, name, ha="center", va="center", weight="bold", fontsize=10)
+            ax.text(middle, y + (height - 3.4) / 2, words, ha="center", va="center", fontsize=8.8)
     # the compiler below the physics
-    box(ax, 0.3, 17.6, 122.0 - 0.6, 18.6, ORANGE)
-    ax.text(2.2, 33.4, "tape/", va="center", weight="bold", color=ORANGE, fontsize=11.5)
-    ax.text(10.0, 33.4, "the compiler: knows no robots", va="center", fontsize=9.5)
-    for k in range(1, len(folders)):
-        x = 0.3 + k * (width + gap) + width / 2
-        arrow(ax, (x, 40.6), (x, 36.0), ORANGE)
-    ax.text(0.3 + 1.5 * (width + gap) + width / 2, 38.3, "traced", ha="center", va="center", fontsize=8.5, color=ORANGE)
-    for k, (name, words) in enumerate(compiler):
-        x = 2.2 + k * (width * 0.86 + gap)
-        box(ax, x, 19.4, width * 0.86, 11.4, ORANGE, "white")
-        ax.text(x + width * 0.43, 28.4, name, ha="center", va="center", weight="bold", fontsize=10.5)
-        ax.text(x + width * 0.43, 23.4, words, ha="center", va="center", fontsize=9)
+    height = heights[-1]
+    y -= height + 1.4
+    box(ax, 0.3, y, width - 0.6, height, ORANGE)
+    ax.text(2.0, y + height - 2.3, "tape/", va="center", weight="bold", color=ORANGE, fontsize=11.5)
+    ax.text(9.4, y + height - 2.3, "the compiler: knows no robots", va="center", fontsize=9.5)
+    each, between = 18.0, 3.6
+    for k, (name, words) in enumerate(COMPILER.items()):
+        x = 2.0 + k * (each + between)
+        box(ax, x, y + 0.9, each, 8.6, ORANGE, "white")
+        ax.text(x + each / 2, y + 7.4, name, ha="center", va="center", weight="bold", fontsize=10.5)
+        ax.text(x + each / 2, y + 3.6, words, ha="center", va="center", fontsize=9)
         if k:
-            arrow(ax, (x - gap - 0.1, 25.0), (x + 0.1, 25.0))
-    ax.text(
-        120.6, 25.0, "backends/\ncpu, reference,\nmpfr, interval\n\nexport/\nc, casadi", ha="right", va="center", fontsize=8.5
-    )
-    # what uses it
-    ax.text(0.3, 14.6, "built on it:", va="center", fontsize=10)
-    each = 122.0 / len(users)
-    for k, (name, words) in enumerate(users):
-        x = 0.3 + k * each
-        box(ax, x, 0.6, each - 1.4, 12.0, FAINT, "white")
-        ax.text(x + (each - 1.4) / 2, 10.2, name, ha="center", va="center", weight="bold", color=INK, fontsize=10)
-        ax.text(x + (each - 1.4) / 2, 4.9, words, ha="center", va="center", fontsize=9)
+            arrow(ax, (x - between - 0.1, y + 5.2), (x + 0.1, y + 5.2))
+    texts = "backends/\ncpu, reference,\nmpfr, interval\nexport/ c, casadi"
+    ax.text(width - 1.6, y + 5.2, texts, ha="right", va="center", fontsize=8.5)
     save(figure, path)
 
 

@@ -11,8 +11,8 @@ from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled
 from PIL import Image
 
 import condyle as cd
-from condyle.identify import excitation, identify
-from condyle.identify.regressor import Regressor
+from condyle.methods.identify import excitation, identify
+from condyle.methods.identify.regressor import Regressor
 from condyle.multibody.robot import Robot
 from condyle.robot.parameters import with_parameters
 

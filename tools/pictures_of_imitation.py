@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, labelled, save, sheet
 
-from condyle.learn.gradients import rollout_vjp
-from condyle.learn.imitation import clone
-from condyle.learn.policy import initial_policy
-from condyle.tasks.collect import collect
-from condyle.tasks.gait_teacher import servo_targets
-from condyle.tasks.imitation import IMITATION, labels
-from condyle.tasks.pidog_robot import SMOOTHING
-from condyle.tasks.registry import load_task
-from condyle.tasks.training import SMOOTHING as CONTACT_SMOOTHING
-from condyle.tasks.training import Training
+from condyle.apps.pidog.collect import collect
+from condyle.apps.pidog.gait_teacher import servo_targets
+from condyle.apps.pidog.imitation_tasks import IMITATION, labels
+from condyle.apps.pidog.training_robot import SMOOTHING
+from condyle.methods.learn.gradients import rollout_vjp
+from condyle.methods.learn.imitation import clone
+from condyle.methods.learn.policy import initial_policy
+from condyle.methods.learn.task import load_task
+from condyle.methods.learn.training import SMOOTHING as CONTACT_SMOOTHING
+from condyle.methods.learn.training import Training
 
 GAIT, SHOWN = "walk", (4.0, 8.0)  # s
 WINDOWS, ROBOTS, SOFT = (2, 4, 8, 16, 32, 64), 64, 0.3

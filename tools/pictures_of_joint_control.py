@@ -11,11 +11,11 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.control.adaptive import AdaptiveControl, PassivityControl
-from condyle.control.joint_control import ComputedTorque, JointImpedance, JointPID
-from condyle.control.lqr_control import TimeVaryingLQR
-from condyle.control.passivity import EnergyMeter
-from condyle.control.profiles import Sample
+from condyle.methods.control.adaptive import AdaptiveControl, PassivityControl
+from condyle.methods.control.joint_control import ComputedTorque, JointImpedance, JointPID
+from condyle.methods.control.lqr_control import TimeVaryingLQR
+from condyle.methods.control.passivity import EnergyMeter
+from condyle.methods.planning.profiles import Sample
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])

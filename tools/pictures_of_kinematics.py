@@ -8,11 +8,11 @@ import numpy as np
 from picture_style import BLUE, RED, WASH, labelled, save, sheet
 
 import condyle as cd
-from condyle.demos import pick_and_place, welding
-from condyle.demos.arm_tracking import EVERY, tool_errors
+from condyle.apps.demos import pick_and_place, welding
+from condyle.apps.demos.arm_tracking import EVERY, tool_errors
 from condyle.multibody.closed_form_kinematics import inverse_kinematics_solutions
-from condyle.view.picture import picture
-from condyle.view.workspace import draw_slice, workspace_map
+from condyle.workbench.view.picture import picture
+from condyle.workbench.view.workspace import draw_slice, workspace_map
 
 DOWN = np.array([[0.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 

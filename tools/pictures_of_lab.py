@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
-from condyle.lab.experiment import Experiment
-from condyle.lab.run import run_experiment, run_signals
-from condyle.lab.sweep import sweep
-from condyle.lab.tune import METHODS, tune
+from condyle.apps.lab.experiment import Experiment
+from condyle.apps.lab.run import run_experiment, run_signals
+from condyle.apps.lab.sweep import sweep
+from condyle.apps.lab.tune import METHODS, tune
 
 START = [0.0, -1.2, 1.2, -1.5, -1.5, 0.3]
 JOINT = 1  # the lift, which carries the arm

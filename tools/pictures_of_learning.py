@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from picture_style import BLUE, GREEN, ORANGE, RED, VIOLET, labelled, save, sheet
 
-from condyle.tasks.judge import score_parts
-from condyle.tasks.registry import load_task
-from condyle.tasks.training import TERM, Training
+from condyle.apps.pidog.judge import score_parts
+from condyle.methods.learn.task import load_task
+from condyle.methods.learn.training import TERM, Training
 
 ITERATIONS, ROBOTS, SEEDS = 30, 512, 3
 

@@ -8,8 +8,8 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.control.profiles import jerk_limited, quintic, trapezoidal
-from condyle.control.time_optimal import time_optimal
+from condyle.methods.planning.profiles import jerk_limited, quintic, trapezoidal
+from condyle.methods.planning.time_optimal import time_optimal
 
 WAYPOINTS = [[0.0, -1.57, 1.57, -1.57, 0.0, 0.0], [0.8, -1.0, 1.2, -1.2, 0.5, 0.3], [1.2, -1.4, 1.8, -2.0, 0.2, 1.0]]
 TORQUE = np.array([3.0, 16.0, 8.0, 1.5, 1.0, 0.5])  # N m

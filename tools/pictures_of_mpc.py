@@ -89,10 +89,10 @@ def pushed(estimated: bool) -> np.ndarray:
 
 def predicted_horizon(path: Path) -> None:
     """The birotor on its way to its target, with the plan of that tick."""
-    from condyle.view.camera import framed
-    from condyle.view.picture import save_picture
-    from condyle.view.scene import force_arrows, robot_mesh
-    from condyle.view.trajectory import sample_run
+    from condyle.workbench.view.camera import framed
+    from condyle.workbench.view.picture import save_picture
+    from condyle.workbench.view.scene import force_arrows, robot_mesh
+    from condyle.workbench.view.trajectory import sample_run
 
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
     seen = sample_run(import_module("16_birotor_mpc").fly(None, 0.8), fps=50.0)
@@ -110,7 +110,7 @@ def four_limbed_walk(path: Path) -> None:
     """One stride of the planned walk in the plane, heights of the feet, and forces of the ground."""
     sys.path.append(str(Path(__file__).parents[1]))  # the folder of benchmarks
     from benchmarks.four_limbed_walk import DT, FEET, feet, measure, task, walk
-    from condyle.demos.fourlimb import FOOT_RADIUS
+    from condyle.apps.demos.fourlimb import FOOT_RADIUS
 
     done = walk(task("planar"), 0.0)
     robot, states = done.task.robot, done.found.states
@@ -136,8 +136,8 @@ def four_limbed_walk(path: Path) -> None:
 
 def frame(robot: Any, q: np.ndarray, size: tuple[int, int] = (320, 320)) -> np.ndarray:
     """The robot from its right side, with the camera beside it."""
-    from condyle.view.camera import framed
-    from condyle.view.picture import picture
+    from condyle.workbench.view.camera import framed
+    from condyle.workbench.view.picture import picture
 
     x = float(q[0])
     box = np.array([[x - 0.6, 0.0, -0.05], [x + 0.6, 0.0, 0.8]])

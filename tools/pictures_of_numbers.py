@@ -11,7 +11,7 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.demos.compiler import compiled, period, states
+from condyle.apps.demos.compiler import compiled, period, states
 
 BITS = 512
 BOOL = gmpy2.context(precision=200)

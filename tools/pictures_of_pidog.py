@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from picture_style import labelled, save
 
-from condyle.pidog.footfall import COLORS, loaded_feet, stance_intervals
-from condyle.pidog.kinematics import LEGS
-from condyle.pidog.player import play
-from condyle.view.picture import picture
+from condyle.apps.pidog.footfall import COLORS, loaded_feet, stance_intervals
+from condyle.apps.pidog.kinematics import LEGS
+from condyle.apps.pidog.player import play
+from condyle.workbench.view.picture import picture
 
 GAITS = ("walk", "backward", "turn-left", "turn-right", "trot", "trot-left", "trot-backward", "table-trot")
 CYCLES = {"walk": 2, "backward": 2, "turn-left": 2, "turn-right": 2, "table-trot": 3}

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from picture_style import save
 
-from condyle.pidog import get_up
-from condyle.tasks import pidog_get_up
-from condyle.tasks.pidog_robot import robot
-from condyle.view.picture import picture
+from condyle.apps.pidog import get_up
+from condyle.apps.pidog import get_up_task as pidog_get_up
+from condyle.apps.pidog.training_robot import robot
+from condyle.workbench.view.picture import picture
 
 FRAMES = 6
 

@@ -12,10 +12,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 import condyle as cd
 from condyle.robot import library
-from condyle.view.camera import framed
-from condyle.view.picture import picture
-from condyle.view.scene import Arrow, robot_mesh
-from condyle.view.trajectory import link_poses
+from condyle.workbench.view.camera import framed
+from condyle.workbench.view.picture import picture
+from condyle.workbench.view.scene import Arrow, robot_mesh
+from condyle.workbench.view.trajectory import link_poses
 
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 AXES = ((0.80, 0.23, 0.18), (0.25, 0.56, 0.36), (0.16, 0.42, 0.75))  # x red, y green, z blue

@@ -12,9 +12,9 @@ from matplotlib.patches import FancyBboxPatch
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, WASH, labelled, save, sheet
 
 import condyle as cd
-from condyle.connect.ros2_bridge import TOPICS, ros2_control
-from condyle.connect.ros2_node import Ros2Node
-from condyle.runs.ros2_messages import CLOCK, TRAJECTORY, WRENCH, header, message_class, nanoseconds
+from condyle.workbench.connect.ros2_bridge import TOPICS, ros2_control
+from condyle.workbench.connect.ros2_node import Ros2Node
+from condyle.workbench.runs.ros2_messages import CLOCK, TRAJECTORY, WRENCH, header, message_class, nanoseconds
 
 DOMAIN = 27
 START = np.array([0.0, -1.4, 1.3, -1.5, -1.5, 0.0])

@@ -10,11 +10,11 @@ from picture_style import BLUE, FAINT, GREEN, ORANGE, RED, VIOLET, labelled, sav
 
 import condyle as cd
 from condyle.blocks.force_sensors import ForceTorque
-from condyle.control.arm_controller import ToolSample
-from condyle.control.external_wrench import ExternalWrench
-from condyle.control.force_control import Admittance, HybridForcePosition
-from condyle.control.passivity import EnergyBalance
-from condyle.control.task_control import CartesianImpedance
+from condyle.methods.control.arm_controller import ToolSample
+from condyle.methods.control.external_wrench import ExternalWrench
+from condyle.methods.control.force_control import Admittance, HybridForcePosition
+from condyle.methods.control.passivity import EnergyBalance
+from condyle.methods.control.task_control import CartesianImpedance
 
 READY = np.array([0.3, -1.2, 1.6, -2.0, -1.57, 0.2])
 PUSH = np.array([20.0, 0.0, 0.0, 0.0, 0.0, 0.0])  # N along x, for a second

@@ -35,8 +35,8 @@ def trajectories(path: Path) -> None:
 
 def anymal_plans(path: Path) -> None:
     """ANYmal of the benchmark stands up, steps and jumps: frames of the plans of the first seed, as collision shapes."""
-    from condyle.view.camera import framed
-    from condyle.view.picture import picture
+    from condyle.workbench.view.camera import framed
+    from condyle.workbench.view.picture import picture
 
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from benchmarks import trajectory_optimization as benchmark

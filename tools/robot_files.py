@@ -38,7 +38,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import condyle as cd
-from condyle.doctor.diagnose import FAILS, diagnose
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.passive import passive_forces
 from condyle.dynamics.rnea import inverse_dynamics
@@ -46,6 +45,7 @@ from condyle.robot.conventions import a_to_mujoco, q_from_mujoco, v_to_mujoco
 from condyle.robot.load import is_mjcf
 from condyle.robot.report import matters
 from condyle.simulate.build import chosen_contacts
+from condyle.workbench.doctor.diagnose import FAILS, diagnose
 
 KINDS = ("URDF", "xacro", "MJCF")
 AGREES = 1e-10  # relative difference of mass matrix and forces to the peer's, where the numbers are the same

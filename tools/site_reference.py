@@ -40,7 +40,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "lqr",
             "dlqr",
             *(
-                f"condyle.control.{name}:*"
+                f"condyle.methods.control.{name}:*"
                 for name in (
                     "arm_controller",
                     "joint_control",
@@ -57,7 +57,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
                     "time_optimal",
                 )
             ),
-            "condyle.mpc.arm_mpc:*",
+            "condyle.methods.mpc.arm_mpc:*",
         ),
     ),
     "kinematics": (
@@ -67,24 +67,32 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "condyle.multibody.closed_form_kinematics:*",
             "condyle.multibody.inverse_kinematics_path:*",
             "condyle.multibody.manipulability:*",
-            "condyle.view.workspace:*",
+            "condyle.workbench.view.workspace:*",
         ),
     ),
-    "lab": ("Arm lab", "Experiments as data, metrics, sweeps and searches.", ("condyle.lab:*", "condyle.lab.metrics:*")),
+    "lab": (
+        "Arm lab",
+        "Experiments as data, metrics, sweeps and searches.",
+        ("condyle.apps.lab:*", "condyle.apps.lab.metrics:*"),
+    ),
     "obstacles": (
         "Obstacles",
         "Shapes, their distances, and those of a robot from them and from itself.",
-        ("obstacles", "condyle.obstacles:*"),
+        ("obstacles", "condyle.methods.planning.obstacles:*"),
     ),
     "avoidance": (
         "Avoidance and planning",
         "Potential fields, null spaces, the safety filter, and joint paths between obstacles.",
-        ("condyle.control.avoidance:*", "condyle.control.safety_filter:*", "condyle.planning:*"),
+        ("condyle.methods.control.avoidance:*", "condyle.methods.control.safety_filter:*", "condyle.methods.planning:*"),
     ),
-    "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", ("ocp", "mpc", "condyle.mpc:*")),
-    "identify": ("Identification", "Parameters of arms from logs, and excitations.", ("condyle.identify:*",)),
+    "mpc": (
+        "Model-predictive control",
+        "Optimal control problems, solvers and estimators.",
+        ("ocp", "mpc", "condyle.methods.mpc:*"),
+    ),
+    "identify": ("Identification", "Parameters of arms from logs, and excitations.", ("condyle.methods.identify:*",)),
     "learn": ("Learning", "Environments of many robots in one kernel.", ("VectorEnv",)),
-    "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.flight:*")),
+    "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.apps.flight:*")),
     "view": ("Viewing", "The viewer, pictures, videos and notebooks.", ("open_window", "show", "save_picture", "save_video")),
     "description": (
         "Robots in Python",
@@ -137,10 +145,10 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Compiled functions as operations of PyTorch and JAX; programs, topics and bags around a simulation.",
         (
             *(
-                f"condyle.connect.{name}:*"
+                f"condyle.workbench.connect.{name}:*"
                 for name in ("torch", "jax", "external", "shared_memory", "websocket", "client", "ros2_bridge", "ros2_node")
             ),
-            "condyle.runs.bags:*",
+            "condyle.workbench.runs.bags:*",
         ),
     ),
     "errors": ("Errors", "All exceptions; `except cd.CondyleError` catches every one.", ("condyle.errors:*",)),
@@ -169,9 +177,11 @@ def objects(names: tuple[str, ...]) -> list[tuple[str, Any]]:
         prefix = {"condyle.blocks": "cd.blocks", "condyle.tape.linalg": "cd.linalg", "condyle.tape.random": "cd.random"}.get(
             module, module
         )
-        prefix = {"condyle.connect.torch": "cd.torch", "condyle.connect.jax": "cd.jax", "condyle.errors": "cd"}.get(
-            module, prefix
-        )
+        prefix = {
+            "condyle.workbench.connect.torch": "cd.torch",
+            "condyle.workbench.connect.jax": "cd.jax",
+            "condyle.errors": "cd",
+        }.get(module, prefix)
         for each in public(source) if member == "*" else [member]:
             value = getattr(source, each)
             if not any(value is known for known in found.values()):

@@ -31,8 +31,8 @@ from rich.table import Table
 
 import condyle as cd
 from condyle.blocks.actuators import ImplicitPD
-from condyle.control.stance import on_ground
 from condyle.errors import CondyleError
+from condyle.methods.control.stance import on_ground
 from condyle.robot import presets
 from condyle.robot.conventions import q_from_mujoco, q_to_mujoco
 from condyle.robot.joints import Free

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, WASH, labelled, save, sheet
 
-from condyle.demos import arm, birotor, birotor_control, fourlimb, pidog, wheeled_pendulum
-from condyle.pidog import trajectories
-from condyle.pidog.kinematics import FEET, LEGS
+from condyle.apps.demos import arm, birotor, birotor_control, fourlimb, pidog, wheeled_pendulum
+from condyle.apps.pidog import trajectories
+from condyle.apps.pidog.kinematics import FEET, LEGS
 from condyle.robot.library.birotor import SERVO_LAG, THRUST
 from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
-from condyle.runs.run import Run
-from condyle.view.camera import framed
-from condyle.view.picture import picture
-from condyle.view.scene import FORCE, PUSH, Arrow, robot_mesh
-from condyle.view.trajectory import link_poses
+from condyle.workbench.runs.run import Run
+from condyle.workbench.view.camera import framed
+from condyle.workbench.view.picture import picture
+from condyle.workbench.view.scene import FORCE, PUSH, Arrow, robot_mesh
+from condyle.workbench.view.trajectory import link_poses
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -205,7 +205,7 @@ def flying(done: Run) -> np.ndarray:
 
 def flight(path: Path) -> None:
     sys.path.insert(0, str(ROOT / "tests"))
-    from demos import birotor_checks
+    from apps.demos import birotor_checks
 
     done = birotor.run()
     figure, (place, tilt, thrust, servo) = charts("Birotor: it rises, flies a circle, tilted, and goes on", flying(done))

@@ -19,11 +19,11 @@ COLORS = 255
 
 def main() -> None:
     from PIL import Image
-    from view.browser import Browser
+    from workbench.view.browser import Browser
 
+    from condyle.apps.demos import pidog
     from condyle.atomic_write import write_bytes
-    from condyle.demos import pidog
-    from condyle.view.window import open_window
+    from condyle.workbench.view.window import open_window
 
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images" / "viewer.png"
     with open_window(pidog.run(), port=0) as window, Browser((1200, 720)) as browser:
