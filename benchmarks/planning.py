@@ -15,8 +15,8 @@ from rich.table import Table
 import condyle as cd
 from benchmarks.distances import rotations
 from condyle.errors import require
-from condyle.methods.planning import Clearance, plan_motion, robot_distances
-from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere
+from condyle.methods.planning import Clearance, plan_motion
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot_distances
 from condyle.methods.planning.shortcut import length
 
 SCENES = 100

@@ -13,8 +13,7 @@ import condyle as cd
 from benchmarks.distances import rotations
 from benchmarks.measure import best
 from condyle.methods.control.safety_filter import SafetyFilter
-from condyle.methods.planning import robot_distances
-from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot_distances
 
 MARGIN = 0.02  # m
 DT, EVERY = 0.00025, 4  # s: physics at 4 kHz, control at 1 kHz

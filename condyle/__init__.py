@@ -7,9 +7,7 @@ from condyle.moved import install
 
 if TYPE_CHECKING:
     from condyle import blocks as blocks
-    from condyle import flight as flight
-    from condyle import mpc as mpc
-    from condyle import obstacles as obstacles
+    from condyle.apps import flight as flight
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
     from condyle.closed_loop.loop import Loop as Loop
@@ -23,12 +21,14 @@ if TYPE_CHECKING:
     from condyle.errors import ShapeError as ShapeError
     from condyle.errors import SimulationError as SimulationError
     from condyle.errors import TraceError as TraceError
+    from condyle.methods import mpc as mpc
     from condyle.methods.control.lqr import dlqr as dlqr
     from condyle.methods.control.lqr import lqr as lqr
     from condyle.methods.control.stance import Stance as Stance
     from condyle.methods.control.stance import stance as stance
     from condyle.methods.learn.env import VectorEnv as VectorEnv
     from condyle.methods.mpc.problem import ocp as ocp
+    from condyle.methods.planning import obstacles as obstacles
     from condyle.multibody.robot import Robot as Robot
     from condyle.multibody.robot import load as load
     from condyle.robot.description import Description as Description

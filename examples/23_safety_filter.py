@@ -7,9 +7,9 @@ import numpy as np
 
 import condyle as cd
 from condyle.methods.control.safety_filter import SafetyFilter
-from condyle.methods.planning import plan_motion, robot_distances
+from condyle.methods.planning import plan_motion
 from condyle.methods.planning.time_optimal import time_optimal
-from condyle.obstacles import Box, Plane
+from condyle.obstacles import Box, Plane, robot_distances
 
 MARGIN = 0.02  # m
 robot = cd.load("ur3")

@@ -397,10 +397,10 @@ def _completed(
         known = ", ".join(sorted(bounded | bounded_end)) or "none"
         raise ControlError(f"soft: there are no bounds on '{unknown[0]}'; bounded are {known}")
     stage, end = (
-        constraints(*of, {k: v for k, v in soft.items() if k in taken}, what=what)
-        for of, taken, what in (
-            ((states, controls, h, sizes["h"], own), bounded, "bounds"),
-            ((states, None, h_end, sizes["h_end"], at_end), bounded_end, "terminal_bounds"),
+        constraints(states, inputs, function, size, bounds, {k: v for k, v in soft.items() if k in taken}, what=what)
+        for inputs, function, size, bounds, taken, what in (
+            (controls, h, sizes["h"], own, bounded, "bounds"),
+            (None, h_end, sizes["h_end"], at_end, bounded_end, "terminal_bounds"),
         )
     )
     return replace(

@@ -230,7 +230,7 @@ class SQP(Shooting):
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """Iterations until the residuals are small."""
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
-        search = arrays.pop("search") if "search" in arrays else self.first_search()
+        search: Any = arrays.pop("search") if "search" in arrays else self.first_search()
         begin = {"plan": arrays, "iterations": 0.0, "worst": 1e30} | dict(zip(SEARCH, search, strict=True))
         begin |= dict.fromkeys((*RESIDUALS, *LAST, "failed"), 0.0)
 

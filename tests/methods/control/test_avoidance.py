@@ -11,8 +11,7 @@ import condyle as cd
 from condyle.errors import ControlError
 from condyle.methods.control.arm_controller import ToolSample
 from condyle.methods.control.avoidance import NullSpaceAvoidance, PotentialField
-from condyle.methods.planning import robot_distances
-from condyle.methods.planning.obstacles import RobotDistances, Sphere
+from condyle.methods.planning.obstacles import RobotDistances, Sphere, robot_distances
 
 READY = np.array([0.3, -1.2, 1.4, -1.0, -1.4, 0.0])
 SAME = 1e-9  # the same equation by other operations

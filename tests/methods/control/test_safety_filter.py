@@ -11,9 +11,8 @@ import condyle as cd
 from condyle.errors import ControlError
 from condyle.methods.control.least_change import Rows, least_change
 from condyle.methods.control.safety_filter import SafetyFilter, braking_rate
-from condyle.methods.planning import robot_distances
 from condyle.methods.planning.motion_bound import curvature_bounds, lever_arms
-from condyle.methods.planning.obstacles import Box, Plane, RobotDistances, Sphere
+from condyle.methods.planning.obstacles import Box, Plane, RobotDistances, Sphere, robot_distances
 from condyle.tape.table import table
 
 MARGIN = 0.02  # m

@@ -10,8 +10,7 @@ from condyle.methods.identify import excitation
 from condyle.methods.identify.base_parameters import base_parameters
 from condyle.methods.identify.excitation import _Search
 from condyle.methods.identify.regressor import Regressor
-from condyle.methods.planning import robot_distances
-from condyle.methods.planning.obstacles import Plane
+from condyle.methods.planning.obstacles import Plane, robot_distances
 
 LIMITS = {"speed": 2.0, "acceleration": 8.0, "reach": [1.2, 0.9], "period": 6.0}
 

@@ -1,7 +1,6 @@
 """Logs from runs, tables and bags; fits through the simulation; the command line."""
 
 import json
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ from condyle.closed_loop.tangent import rollout_jvp
 from condyle.commands.cli import app
 from condyle.errors import ControlError, FileError
 from condyle.methods.identify import Log, fit_simulation, identify
+from condyle.workbench.runs import bags
 from condyle.workbench.runs.logs import read_log
 
 HIDDEN = {"elbow.mass": 1.3, "shoulder.damping": 0.4, "elbow.friction": 0.3}
@@ -108,7 +108,7 @@ def test_other_files_and_joints(robot, run, tmp_path):
 def test_joint_states_of_a_bag(robot, run, tmp_path, monkeypatch):
     effort = np.vstack([run.u[:, ::-1], [[np.nan, np.nan]]])
     states = SimpleNamespace(t=run.t, names=("elbow", "shoulder"), position=run.q[:, ::-1], effort=effort)
-    monkeypatch.setitem(sys.modules, "condyle.workbench.runs.bags", SimpleNamespace(read_joint_states=lambda path: states))
+    monkeypatch.setattr(bags, "read_joint_states", lambda path: states)
     log = read_log(robot, tmp_path)
     assert np.array_equal(log.q, run.q[:-1]) and np.array_equal(log.tau, run.u)
 

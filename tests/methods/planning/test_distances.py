@@ -14,8 +14,17 @@ import condyle as cd
 from benchmarks.distances import KINDS, CoalConfiguration, batched, compare, random_shapes, scene, wrench
 from condyle.errors import RobotError
 from condyle.methods.planning import closest_points as pairs
-from condyle.methods.planning import robot_distances
-from condyle.methods.planning.obstacles import Box, Capsule, LinkCapsule, Plane, RobotDistances, Sphere, distance, fit_capsules
+from condyle.methods.planning.obstacles import (
+    Box,
+    Capsule,
+    LinkCapsule,
+    Plane,
+    RobotDistances,
+    Sphere,
+    distance,
+    fit_capsules,
+    robot_distances,
+)
 from condyle.robot.mesh import read_vertices
 
 TOLERANCE = 1e-9  # of distances (m) and derivatives, against a reference library whose iterations end at 1e-12
@@ -224,7 +233,7 @@ def test_tapes_have_the_same_hash_on_an_older_processor(panda: RobotDistances, t
     code = """
 import condyle as cd
 from condyle.methods.planning.obstacles import Plane
-from condyle.methods.planning import robot_distances
+from condyle.methods.planning.obstacles import robot_distances
 tilted = Plane.through((0.1, 0.2, -0.3), (0.1, 0.2, 0.9))
 print(robot_distances(cd.load("panda"), [tilted]).function_with_jacobian.tape.hash)
 """

@@ -9,8 +9,8 @@ import pytest
 
 import condyle as cd
 from condyle.errors import ControlError
-from condyle.methods.planning import Clearance, Plan, plan_motion, robot_distances, rrt_connect, shortcut
-from condyle.methods.planning.obstacles import Box, Plane, RobotDistances, Sphere
+from condyle.methods.planning import Clearance, Plan, plan_motion, rrt_connect, shortcut
+from condyle.methods.planning.obstacles import Box, Plane, RobotDistances, Sphere, robot_distances
 from condyle.methods.planning.paths import spline
 from condyle.methods.planning.shortcut import length
 from condyle.methods.planning.time_optimal import time_optimal

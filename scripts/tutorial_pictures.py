@@ -1,7 +1,7 @@
 """Draw the pictures of the tutorials, docs/images/tutorial_NAME.png, from the runs that `condyle verify NAME` checks.
 
-python tools/tutorial_pictures.py birotor
-python tools/tutorial_pictures.py all --to out
+python scripts/tutorial_pictures.py birotor
+python scripts/tutorial_pictures.py all --to out
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Draw faults in the core of the package, one at a time, and count how many of them the tests of `make test` find.
 
-python tools/mutate.py                      # 40 faults of seed 1; an interrupted run goes on where it was
-python tools/mutate.py --seed 2 --count 10
-python tools/mutate.py --list               # the faults that would be tried
+python scripts/mutate.py                      # 40 faults of seed 1; an interrupted run goes on where it was
+python scripts/mutate.py --seed 2 --count 10
+python scripts/mutate.py --list               # the faults that would be tried
 
 Each fault is written into a temporary copy of the tracked files; first the tests of the folder that mirrors its module run, then
 all that `make test` runs, until one fails. The checkout is never changed. Progress is kept in out/, the table is
@@ -243,7 +243,7 @@ def table(outcomes: list[Outcome], seed: int, notes: dict[str, str]) -> str:
     rows = [
         f"# {caught} of {len(outcomes)} faults are found by `make test`",
         "",
-        f"Written by `python tools/mutate.py --seed {seed}`; the notes are kept.",
+        f"Written by `python scripts/mutate.py --seed {seed}`; the notes are kept.",
         "",
         "| # | place | kind | line | with the fault | found by | note |",
         "| --: | --- | --- | --- | --- | --- | --- |",

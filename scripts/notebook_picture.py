@@ -1,4 +1,4 @@
-"""Run examples/first_minute.ipynb and take a picture of what it shows: python tools/notebook_picture.py
+"""Run examples/first_minute.ipynb and take a picture of what it shows: python scripts/notebook_picture.py
 
 Needs the packages of the tests, and Chromium.
 """
@@ -17,7 +17,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "view"))
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "scripts"))
 
 from browser import Browser  # noqa: E402
 from picture_style import save_image  # noqa: E402

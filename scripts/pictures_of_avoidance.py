@@ -11,8 +11,8 @@ from pictures_of_obstacles import shown
 
 import condyle as cd
 from condyle.methods.control.safety_filter import SafetyFilter
-from condyle.methods.planning import plan_motion, robot_distances
-from condyle.methods.planning.obstacles import Box, Capsule, Plane
+from condyle.methods.planning import plan_motion
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, robot_distances
 from condyle.methods.planning.time_optimal import time_optimal
 from condyle.workbench.view.picture import picture
 

@@ -1,6 +1,6 @@
 """Draw docs/images/touchdown.png: a ball through touchdown, with strength growing as depth^3 and as depth^2.
 
-    python tools/touchdown_picture.py [docs/images/touchdown.png]
+    python scripts/touchdown_picture.py [docs/images/touchdown.png]
 
 Rows: the normal force, and the first and second derivative of the next vertical velocity by the height, from the compiled step.
 """

@@ -1,6 +1,6 @@
 """Count which robot files load, and why the others are refused, over folders of URDF, xacro and MJCF files.
 
-    python tools/robot_files.py FOLDER... [--physics] [--quick] [--csv FILE] [--only PART] [--every 1] [--seconds 60]
+    python scripts/robot_files.py FOLDER... [--physics] [--quick] [--csv FILE] [--only PART] [--every 1] [--seconds 60]
 
 A file counts if it is a robot to its own reader (Pinocchio for URDF, the reference xacro, MuJoCo for MJCF) and has a joint that
 moves; fragments, files that their reader refuses, and second copies are skipped, and counted as such. Every file is read in a

@@ -9,9 +9,8 @@ import numpy as np
 from picture_style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.methods.planning import robot_distances
 from condyle.methods.planning.obstacle_shapes import Solid
-from condyle.methods.planning.obstacles import Box, Capsule, Plane, Sphere, with_obstacles
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, Sphere, robot_distances, with_obstacles
 from condyle.workbench.view.picture import picture
 
 TURNED = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])  # its z axis is x

@@ -1,6 +1,6 @@
 """Robots under the actuators of their files for some seconds, beside MuJoCo from the same state with the same controls.
 
-    python tools/stand_beside_mujoco.py FILE... [--seconds 5] [--keyframe NAME] [--as-written] [--gain "*knee=2"]... [--csv FILE]
+python scripts/stand_beside_mujoco.py FILE... [--seconds 5] [--keyframe NAME] [--as-written] [--gain "*knee=2"]... [--csv FILE]
 
 Files are MJCF, or URDF with a free base, of which MuJoCo gets the contact points that are here as spheres. A name such as
 anymal_c is a published robot. Of each: the height of its base and its joints at the end in both, and the largest difference. A

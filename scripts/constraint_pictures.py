@@ -1,6 +1,6 @@
 """Draw docs/images/wheeled_pendulum.png, figure_of_eight.png and four_bar.png: what constrained robots do.
 
-    python tools/constraint_pictures.py [docs/images]
+    python scripts/constraint_pictures.py [docs/images]
 
 The first two are the runs that `condyle verify wheeled-pendulum` and `condyle verify two-wheeled` check.
 """

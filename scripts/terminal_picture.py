@@ -1,7 +1,7 @@
 """A picture of what a command prints, as in a terminal, for the documentation.
 
-python tools/terminal_picture.py docs/images/command_line.png condyle --help
-python tools/terminal_picture.py docs/images/install.png condyle verify compiler
+python scripts/terminal_picture.py docs/images/command_line.png condyle --help
+python scripts/terminal_picture.py docs/images/install.png condyle verify compiler
 
 Needs Chromium, which draws the letters.
 """

@@ -1,6 +1,6 @@
 """docs/images/viewer.png: the viewer with PiDog's walk, as a browser shows it. Needs Chromium and the extra `viewer`.
 
-python tools/viewer_picture.py [picture.png]
+python scripts/viewer_picture.py [picture.png]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Draw docs/images/contact_laws.png: boxes and balls against the closed forms of dry friction.
 
-    python tools/contact_pictures.py [docs/images/contact_laws.png]
+    python scripts/contact_pictures.py [docs/images/contact_laws.png]
 
 Lines are closed forms, dots are simulated with the defaults and dt = 1 ms; tested in tests/simulate/test_contact_laws.py.
 """

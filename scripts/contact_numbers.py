@@ -1,6 +1,6 @@
 """Print what boxes and balls do against the closed forms of dry friction, at steps of 1 ms and 0.1 ms.
 
-    python tools/contact_numbers.py
+    python scripts/contact_numbers.py
 
 Friction 0.5 and defaults otherwise; tests/simulate/test_contact_laws.py asserts the same with tolerances.
 """

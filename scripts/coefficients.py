@@ -1,6 +1,6 @@
 """Prints condyle/tape/coefficients.py: the numbers by which elementary functions are computed, for float64 and float32.
 
-    python tools/coefficients.py > condyle/tape/coefficients.py
+    python scripts/coefficients.py > condyle/tape/coefficients.py
 
 Polynomials are minimax (Remez exchange) in 60-digit arithmetic, then rounded.
 """
@@ -128,7 +128,7 @@ def table(digits: int, angle_limit: int, counts: dict[str, int]) -> dict[str, in
     }
 
 
-HEAD = '''"""The numbers by which elementary functions are computed. Printed by tools/coefficients.py, which says how."""
+HEAD = '''"""The numbers by which elementary functions are computed. Printed by scripts/coefficients.py, which says how."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """Check the text of the repository: its words, the layers of the package, its pages. Every fault is printed, with file and line.
 
-python tools/check_text.py
+python scripts/check_text.py
 """
 
 import sys

@@ -58,7 +58,7 @@ def file_faults(inside: tuple[str, ...], text: str) -> list[tuple[int, str]]:
     faults = [*imported_too_early(tree), *dangers(tree)]
     room = room_of([part.removesuffix(".py") for part in inside])
     if inside[-1] != "__init__.py" and room not in (*RANK, *FREE, "moved"):
-        faults.append((1, f"{'/'.join(('condyle', *inside))} has no place in LAYERS of tools/{Path(__file__).name}"))
+        faults.append((1, f"{'/'.join(('condyle', *inside))} has no place in LAYERS of scripts/{Path(__file__).name}"))
     if inside[0] not in FACADE:
         faults += wrong_way(tree, inside)
     if lines > LONGEST_FILE:
@@ -164,7 +164,7 @@ INTERNALS, INSIDE = ("_world", "_stepper"), ("condyle/simulate/", "tests/simulat
 
 def internals_of_simulations() -> Iterator[str]:
     """Files outside condyle/simulate/ that read the internals of a simulation."""
-    for folder in ("condyle", "tests", "benchmarks", "examples", "tools"):
+    for folder in ("condyle", "tests", "benchmarks", "examples", "scripts"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
             for node in ast.walk(ast.parse(path.read_text())) if not name.startswith(INSIDE) else ():

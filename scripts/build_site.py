@@ -1,7 +1,7 @@
 """Build the documentation as one site of plain files: pages, programs, the reference from docstrings, and a search.
 
-python tools/build_site.py              # writes site/; open site/index.html
-python tools/build_site.py --to out
+python scripts/build_site.py              # writes site/; open site/index.html
+python scripts/build_site.py --to out
 
 Nothing is loaded from the network, neither here nor by the pages. A link that leads nowhere is an error.
 """
@@ -27,7 +27,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS, LOOKS = ROOT / "docs", ROOT / "tools" / "site"
+DOCS, LOOKS = ROOT / "docs", ROOT / "scripts" / "site"
 CODE = HtmlFormatter(nowrap=True, style="default")
 LANGUAGES = {"": "text", "text": "text", "console": "console", "urdf": "xml"}
 

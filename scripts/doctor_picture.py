@@ -1,6 +1,6 @@
 """Draw docs/images/doctor.png: what `condyle doctor` prints about the broken arm of docs/doctor.md, and the corrected arm.
 
-python tools/doctor_picture.py [docs/images/doctor.png]
+python scripts/doctor_picture.py [docs/images/doctor.png]
 """
 
 from __future__ import annotations

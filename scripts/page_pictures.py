@@ -1,8 +1,8 @@
 """Draw the pictures of the pages in docs/, each by the name of its page.
 
-python tools/page_pictures.py elementary            # writes docs/images/elementary.png
-python tools/page_pictures.py all
-python tools/page_pictures.py notation --to out     # writes out/notation.png
+python scripts/page_pictures.py elementary            # writes docs/images/elementary.png
+python scripts/page_pictures.py all
+python scripts/page_pictures.py notation --to out     # writes out/notation.png
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from check_layers import RANK
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS, IMAGES, TOOLS = ROOT / "docs", ROOT / "docs" / "images", ROOT / "tools"
+DOCS, IMAGES, SCRIPTS = ROOT / "docs", ROOT / "docs" / "images", ROOT / "scripts"
 PAGES = sorted(DOCS.rglob("*.md"))
 ALL_PAGES = [ROOT / "README.md", *PAGES]
 SOURCES_OF_NAMES = [*ALL_PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "examples").glob("*.py"))]
@@ -28,8 +28,8 @@ MIN_WORDS = 20  # characters that say what an image shows
 IMAGE = re.compile(r"!\[(?P<words>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 SPAN = re.compile(r"`([^`]+)`")
-COMMAND = re.compile(r"^(python (tools/\S+\.py|-m \S+)|condyle [a-z]|make [a-z])")
-FILE_NAME = re.compile(r"^(?:condyle|tools|tests|examples|benchmarks|docs)/[\w./-]+\.(?:py|md|png|css|js)$")
+COMMAND = re.compile(r"^(python (scripts/\S+\.py|-m \S+)|condyle [a-z]|make [a-z])")
+FILE_NAME = re.compile(r"^(?:condyle|scripts|tests|examples|benchmarks|docs)/[\w./-]+\.(?:py|md|png|css|js)$")
 LOCAL_PATH = re.compile(r"(?<![\w.~$}])/(?:home|root|work|tmp|usr|opt|var|mnt|Users)/")
 STOP = re.compile(r"`(condyle/[\w/]+\.py)` `([\w.]+)`")
 FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w+-]*)")
@@ -152,7 +152,7 @@ def picture_faults(page: Path, text: str) -> Iterator[Fault]:
         if not commands:
             yield (
                 image.line,
-                f"the paragraph below {image.path.name} names no command such as `python tools/page_pictures.py NAME`",
+                f"the paragraph below {image.path.name} names no command such as `python scripts/page_pictures.py NAME`",
             )
         elif reason := unmakeable(commands[0], image.path.stem):
             yield image.line, f"`{commands[0]}`: {reason}"
@@ -194,20 +194,20 @@ def image_faults() -> Iterator[str]:
 
 
 def drawn_in() -> dict[str, str]:
-    """{picture: file} of tools/page_pictures.py, read without running it."""
-    for node in ast.parse((TOOLS / "page_pictures.py").read_text()).body:
+    """{picture: file} of scripts/page_pictures.py, read without running it."""
+    for node in ast.parse((SCRIPTS / "page_pictures.py").read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DRAWN_IN":
             found: dict[str, str] = ast.literal_eval(node.value)
             return found
-    raise AssertionError("tools/page_pictures.py has no table DRAWN_IN")
+    raise AssertionError("scripts/page_pictures.py has no table DRAWN_IN")
 
 
 def drawing_faults() -> Iterator[str]:
-    """Pictures of tools/page_pictures.py without a function that draws them."""
+    """Pictures of scripts/page_pictures.py without a function that draws them."""
     for name, file in drawn_in().items():
-        tree = ast.parse((TOOLS / f"{file}.py").read_text())
+        tree = ast.parse((SCRIPTS / f"{file}.py").read_text())
         if name not in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
-            yield f"tools/{file}.py: has no function {name}"
+            yield f"scripts/{file}.py: has no function {name}"
 
 
 # -- links, files and names
