@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from check_pages import (
     LOCAL_PATH,
-    TOOLS,
+    SCRIPTS,
     Shown,
     anchors,
     command_fault,
@@ -48,7 +48,9 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
 
 
 def draw(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(TOOLS / "page_pictures.py"), *words], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, str(SCRIPTS / "page_pictures.py"), *words], capture_output=True, text=True, timeout=300
+    )
 
 
 # -- the reader itself
