@@ -40,11 +40,11 @@ bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
 lint: $(VENV)/.installed-lint ## check style, formatting, types, and the text of code and pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python tools/check_text.py
+	$(BIN)/python scripts/check_text.py
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-docs ## build the documentation with its reference and search: site/index.html
-	$(BIN)/python tools/build_site.py
+	$(BIN)/python scripts/build_site.py
 
 clean: ## remove caches and outputs; the environment stays (rm -r .venv)
 	rm -rf build dist out site .hypothesis .mypy_cache .pytest_cache .ruff_cache .test_cache

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from benchmarks.measure import SECONDS, busy, race
 from benchmarks.peers import mujoco_twin, pinocchio_twin
-from condyle.lab.experiment import Experiment, Setup
-from condyle.lab.run import run_experiment
+from condyle.apps.lab.experiment import Experiment, Setup
+from condyle.apps.lab.run import run_experiment
 
 PHYSICS, CONTROL = 4000, 1000  # Hz
 KP, KD = 400.0, 40.0  # 1/s^2, 1/s

@@ -18,9 +18,9 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import SECONDS, busy, race
-from condyle.pidog.poses import pose_angles
+from condyle.apps.pidog.poses import pose_angles
 from condyle.robot.conventions import q_to_mujoco, v_to_mujoco
-from condyle.robot.to_mujoco import mujoco_compiled, mujoco_spec
+from condyle.workbench.compare.to_mujoco import mujoco_compiled, mujoco_spec
 
 # -- PiDog: eight servos, an IMU, a policy of 50 Hz, 5 x 4 ms of physics
 

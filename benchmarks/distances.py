@@ -12,8 +12,9 @@ from rich.table import Table
 
 import condyle as cd
 from condyle.errors import require
-from condyle.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, pairs
-from condyle.obstacles.shapes import Solid
+from condyle.methods.planning import closest_points as pairs
+from condyle.methods.planning.obstacle_shapes import Solid
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere
 
 KINDS = (
     "sphere-sphere",

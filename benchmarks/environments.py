@@ -17,17 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import SECONDS, busy, in_new_process
+from condyle.apps.pidog import training_robot as dog
+from condyle.apps.pidog.gait_episodes import Trial, episodes
+from condyle.apps.pidog.twin import Dogs
 from condyle.errors import CondyleError
-from condyle.learn.env import VectorEnv
-from condyle.learn.policy_file import PolicyFile
+from condyle.methods.learn.env import VectorEnv
+from condyle.methods.learn.policy_file import PolicyFile
+from condyle.methods.learn.task import load_task
+from condyle.methods.learn.training import Training
 from condyle.multibody.robot import load
 from condyle.tape.backends.cpu import host
-from condyle.tasks import mujoco_world
-from condyle.tasks import pidog_robot as dog
-from condyle.tasks.gait import Trial, episodes
-from condyle.tasks.registry import load_task
-from condyle.tasks.training import Training
-from condyle.tasks.twin import Dogs
+from condyle.workbench.compare import mujoco_world
 
 HOW = (
     "A policy step is 20 ms: ten ticks with servos, IMU, pushes and contact on rough ground, the reward, privileged\n"

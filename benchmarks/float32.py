@@ -11,7 +11,7 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import busy
-from condyle.pidog.poses import pose_angles
+from condyle.apps.pidog.poses import pose_angles
 
 DT, FRICTION, HEIGHT, ROBOTS = 0.004, 0.8, 0.12, 1024
 KP, KD = 4.0, 0.05  # N m/rad, N m s/rad

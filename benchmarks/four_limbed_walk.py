@@ -20,7 +20,7 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import busy
-from condyle.demos.fourlimb import FEET, FOOT_RADIUS, D, P, above, planar
+from condyle.apps.demos.fourlimb import FEET, FOOT_RADIUS, D, P, above, planar
 
 KNOTS, DT, SPEED, EFFORT, FRICTION = 181, 0.05, 0.4, 300.0, 0.7
 SLOPES = (0.0, 10.0, -10.0, 20.0, -20.0)  # degrees, rising along x

@@ -13,7 +13,7 @@ from benchmarks.closed_loop import dog_loop, start, varied
 from benchmarks.mpc import Birotor
 from benchmarks.robots import FILES, example_robots
 from benchmarks.standing import HEIGHT, POSE, servo, simulation
-from condyle.demos import wheeled_pendulum
+from condyle.apps.demos import wheeled_pendulum
 from condyle.errors import RobotError
 
 STATES, ROBOTS, TICKS, GRADIENT_TICKS = 256, 256, 1000, 20

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from condyle.learn.env_arrays import on_host
-from condyle.learn.policy import initial_policy
-from condyle.learn.rollouts import HostRollouts
-from condyle.tasks.gait import Trial
-from condyle.tasks.judge import judge
-from condyle.tasks.registry import load_task
-from condyle.tasks.training import Training
+from condyle.apps.pidog.gait_episodes import Trial
+from condyle.apps.pidog.judge import judge
+from condyle.methods.learn.env_arrays import on_host
+from condyle.methods.learn.policy import initial_policy
+from condyle.methods.learn.rollouts import HostRollouts
+from condyle.methods.learn.task import load_task
+from condyle.methods.learn.training import Training
 
 BATCHES = (1024, 4096, 8192, 16384, 32768, 65536)
 STEPS, WARM_UP, REPEATS = 24, 96, 5

@@ -11,9 +11,9 @@ from rich.table import Table
 
 import condyle as cd
 from condyle.dynamics.regressor import inertial_parameters
-from condyle.identify import Identified, Log, excitation, identify
-from condyle.identify.pseudo_inertia import body, pseudo_inertia, upper_factor
-from condyle.identify.regressor import Regressor
+from condyle.methods.identify import Identified, Log, excitation, identify
+from condyle.methods.identify.pseudo_inertia import body, pseudo_inertia, upper_factor
+from condyle.methods.identify.regressor import Regressor
 from condyle.multibody.robot import Robot
 from condyle.robot.parameters import with_parameters
 

@@ -13,14 +13,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from condyle.learn.imitation import NETWORKS, clone
-from condyle.tasks.collect import collect
-from condyle.tasks.gait import Trial
-from condyle.tasks.imitation import IMITATION, SPEEDS, cloned_file, walked
-from condyle.tasks.judge import judge
-from condyle.tasks.judge_task import judge_task
-from condyle.tasks.registry import load_task
-from condyle.tasks.training import Training
+from condyle.apps.pidog.collect import collect
+from condyle.apps.pidog.gait_episodes import Trial
+from condyle.apps.pidog.imitation_tasks import IMITATION, SPEEDS, cloned_file, walked
+from condyle.apps.pidog.judge import judge
+from condyle.methods.learn.imitation import NETWORKS, clone
+from condyle.methods.learn.judge_task import judge_task
+from condyle.methods.learn.task import load_task
+from condyle.methods.learn.training import Training
 
 EPOCHS = 20
 SHOWN = {"error": 1.0, "falls": 100.0, "speed": 1.0, "slip": 100.0, "lift": 1000.0}  # factors of the table

@@ -12,11 +12,11 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import best
-from condyle.control.adaptive import AdaptiveControl, PassivityControl
-from condyle.control.joint_control import ComputedTorque, JointImpedance, JointPID
-from condyle.control.lqr_control import LQRControl, TimeVaryingLQR
-from condyle.control.passivity import EnergyMeter
-from condyle.control.profiles import Sample, quintic
+from condyle.methods.control.adaptive import AdaptiveControl, PassivityControl
+from condyle.methods.control.joint_control import ComputedTorque, JointImpedance, JointPID
+from condyle.methods.control.lqr_control import LQRControl, TimeVaryingLQR
+from condyle.methods.control.passivity import EnergyMeter
+from condyle.methods.planning.profiles import Sample, quintic
 from condyle.robot.spatial import Inertia
 
 READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])

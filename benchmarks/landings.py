@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import busy
-from condyle.flight.report import tilts, touchdown
-from condyle.flight.scenarios import Flight
+from condyle.apps.flight.report import tilts, touchdown
+from condyle.apps.flight.scenarios import Flight
 
 COUNT, WIND = 100, 2.0  # m/s
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import best
-from condyle.control.profiles import jerk_limited, quintic, trapezoidal
-from condyle.control.time_optimal import time_optimal
+from condyle.methods.planning.profiles import jerk_limited, quintic, trapezoidal
+from condyle.methods.planning.time_optimal import time_optimal
 
 SPEED = np.array([2.16, 2.16, 3.15, 3.2, 3.2, 3.2])  # rad/s
 TORQUE = np.array([3.0, 16.0, 8.0, 1.5, 1.0, 0.5])  # N m: little more than gravity takes

@@ -18,8 +18,8 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import SECONDS, best, busy, gcc, in_new_process
-from condyle.flight.references import state_references
-from condyle.mpc.linearization import quadratic_program
+from condyle.apps.flight.references import state_references
+from condyle.methods.mpc.linearization import quadratic_program
 from condyle.tape.table import table
 
 TICKS, CONTROL_DT = 900, 0.01  # s

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.measured import Measured, Rate, chosen
 
-sys.path.append(str(Path(__file__).parents[1] / "tools"))
+sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 
 from picture_style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 

@@ -9,7 +9,7 @@ import numpy as np
 from condyle.robot.conventions import a_from_mujoco, q_to_mujoco, v_to_mujoco
 from condyle.robot.joints import Ball, Free, Revolute
 from condyle.robot.model import Link, Model
-from condyle.robot.to_mujoco import mujoco_compiled, mujoco_spec
+from condyle.workbench.compare.to_mujoco import mujoco_compiled, mujoco_spec
 
 AXES = np.eye(3)
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measure import in_new_process
-from condyle.demos.compiler import compiled, digest, states
+from condyle.apps.demos.compiler import compiled, digest, states
 
 MILLION = 1_000_000
 

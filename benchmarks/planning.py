@@ -15,9 +15,9 @@ from rich.table import Table
 import condyle as cd
 from benchmarks.distances import rotations
 from condyle.errors import require
-from condyle.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot_distances
-from condyle.planning import Clearance, plan_motion
-from condyle.planning.shortcut import length
+from condyle.methods.planning import Clearance, plan_motion
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot_distances
+from condyle.methods.planning.shortcut import length
 
 SCENES = 100
 CLEARANCE = 0.01  # m

@@ -17,11 +17,11 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import best
-from condyle.connect.ros2_bridge import ros2_control
-from condyle.connect.ros2_node import Ros2Node
-from condyle.connect.ros2_wire import Profile
 from condyle.errors import ConnectError
-from condyle.runs.ros2_messages import JOINT_STATE, RobotMessages, decoded, encoded
+from condyle.workbench.connect.ros2_bridge import ros2_control
+from condyle.workbench.connect.ros2_node import Ros2Node
+from condyle.workbench.connect.ros2_wire import Profile
+from condyle.workbench.runs.ros2_messages import JOINT_STATE, RobotMessages, decoded, encoded
 
 # written with cyclonedds alone, so that both ends are not of one making
 PEER = Path(__file__).resolve().parent.parent / "tests" / "connect" / "ros2_peer.py"

@@ -12,8 +12,8 @@ from rich.table import Table
 import condyle as cd
 from benchmarks.distances import rotations
 from benchmarks.measure import best
-from condyle.control.safety_filter import SafetyFilter
-from condyle.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot_distances
+from condyle.methods.control.safety_filter import SafetyFilter
+from condyle.methods.planning.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot_distances
 
 MARGIN = 0.02  # m
 DT, EVERY = 0.00025, 4  # s: physics at 4 kHz, control at 1 kHz

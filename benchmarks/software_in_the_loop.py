@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 import condyle as cd
-from condyle.connect.external import Command, ExternalControl, Requests, Transport
-from condyle.connect.shared_memory import SharedMemory
-from condyle.connect.websocket import WebSocket
 from condyle.errors import ConnectError
-from condyle.view.server import free_port
+from condyle.workbench.connect.external import Command, ExternalControl, Requests, Transport
+from condyle.workbench.connect.shared_memory import SharedMemory
+from condyle.workbench.connect.websocket import WebSocket
+from condyle.workbench.view.server import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])
@@ -31,7 +31,7 @@ PRIORITY = 50
 
 PYTHON = """
 import sys
-from condyle.connect.client import connect
+from condyle.workbench.connect.client import connect
 where, option = sys.argv[1:]
 link = connect(where, wait=60.0, binary=option == "binary")
 if option == "spin":

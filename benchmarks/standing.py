@@ -11,7 +11,7 @@ import condyle as cd
 from benchmarks.robots import FILES, SAME, example_robots
 from condyle.errors import CondyleError
 from condyle.robot.conventions import q_to_mujoco, v_from_mujoco, v_to_mujoco
-from condyle.robot.to_mujoco import mujoco_compiled, mujoco_spec
+from condyle.workbench.compare.to_mujoco import mujoco_compiled, mujoco_spec
 
 FEET, FRICTION, DT = "*_SHANK_sphere2", 0.8, 0.002
 POSE = np.tile([0.0, 0.4, -0.8, 0.0, -0.4, 0.8], 2)  # left front, left hind, right front, right hind: knees inward

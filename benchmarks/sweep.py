@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import busy
-from condyle.lab.sweep_table import read_rows
+from condyle.apps.lab.sweep_table import read_rows
 
 EXPERIMENT = """
 duration = 0.5

@@ -14,14 +14,14 @@ from rich.table import Table
 import condyle as cd
 from benchmarks.measure import best
 from condyle.blocks.force_sensors import ForceTorque
-from condyle.control.arm_controller import ToolSample
-from condyle.control.external_wrench import ExternalWrench
-from condyle.control.force_control import Admittance, HandGuiding, HybridForcePosition
-from condyle.control.passivity import EnergyBalance
-from condyle.control.profiles import Sample, quintic
-from condyle.control.task_control import CartesianImpedance, OperationalSpace
 from condyle.dynamics.rotations import quaternion_exp, quaternion_log, quaternion_of
-from condyle.mpc.arm_mpc import ArmMPC
+from condyle.methods.control.arm_controller import ToolSample
+from condyle.methods.control.external_wrench import ExternalWrench
+from condyle.methods.control.force_control import Admittance, HandGuiding, HybridForcePosition
+from condyle.methods.control.passivity import EnergyBalance
+from condyle.methods.control.task_control import CartesianImpedance, OperationalSpace
+from condyle.methods.mpc.arm_mpc import ArmMPC
+from condyle.methods.planning.profiles import Sample, quintic
 from condyle.robot.joints import rotation_of
 
 READY = np.array([0.3, -1.2, 1.6, -2.0, -1.57, 0.2])

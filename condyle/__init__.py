@@ -3,21 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from condyle.moved import install
+
 if TYPE_CHECKING:
     from condyle import blocks as blocks
-    from condyle import flight as flight
-    from condyle import mpc as mpc
-    from condyle import obstacles as obstacles
+    from condyle.apps import flight as flight
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
     from condyle.closed_loop.loop import Loop as Loop
-    from condyle.connect import jax as jax
-    from condyle.connect import torch as torch
-    from condyle.control.lqr import dlqr as dlqr
-    from condyle.control.lqr import lqr as lqr
-    from condyle.control.stance import Stance as Stance
-    from condyle.control.stance import stance as stance
-    from condyle.doctor.diagnose import diagnose as diagnose
     from condyle.errors import BackendError as BackendError
     from condyle.errors import CondyleError as CondyleError
     from condyle.errors import CondyleWarning as CondyleWarning
@@ -28,16 +21,17 @@ if TYPE_CHECKING:
     from condyle.errors import ShapeError as ShapeError
     from condyle.errors import SimulationError as SimulationError
     from condyle.errors import TraceError as TraceError
-    from condyle.learn.env import VectorEnv as VectorEnv
-    from condyle.mpc.problem import ocp as ocp
+    from condyle.methods import mpc as mpc
+    from condyle.methods.control.lqr import dlqr as dlqr
+    from condyle.methods.control.lqr import lqr as lqr
+    from condyle.methods.control.stance import Stance as Stance
+    from condyle.methods.control.stance import stance as stance
+    from condyle.methods.learn.env import VectorEnv as VectorEnv
+    from condyle.methods.mpc.problem import ocp as ocp
+    from condyle.methods.planning import obstacles as obstacles
     from condyle.multibody.robot import Robot as Robot
     from condyle.multibody.robot import load as load
     from condyle.robot.description import Description as Description
-    from condyle.runs.convert import export_run as export_run
-    from condyle.runs.convert import import_run as import_run
-    from condyle.runs.recorder import Recorder as Recorder
-    from condyle.runs.run import Run as Run
-    from condyle.runs.run import read_run as read_run
     from condyle.simulate.simulation import Simulation as Simulation
     from condyle.simulate.terrain import HeightField as HeightField
     from condyle.simulate.terrain import Plane as Plane
@@ -72,12 +66,23 @@ if TYPE_CHECKING:
     from condyle.tape.trace import Rows as Rows
     from condyle.tape.trace import Uniform as Uniform
     from condyle.tape.trace import trace as trace
-    from condyle.view.notebook import show as show
-    from condyle.view.picture import save_picture as save_picture
-    from condyle.view.video import save_video as save_video
-    from condyle.view.window import open_window as open_window
+    from condyle.workbench.connect import jax as jax
+    from condyle.workbench.connect import torch as torch
+    from condyle.workbench.doctor.diagnose import diagnose as diagnose
+    from condyle.workbench.runs.convert import export_run as export_run
+    from condyle.workbench.runs.convert import import_run as import_run
+    from condyle.workbench.runs.recorder import Recorder as Recorder
+    from condyle.workbench.runs.run import Run as Run
+    from condyle.workbench.runs.run import read_run as read_run
+    from condyle.workbench.view.notebook import show as show
+    from condyle.workbench.view.picture import save_picture as save_picture
+    from condyle.workbench.view.video import save_video as save_video
+    from condyle.workbench.view.window import open_window as open_window
 
 __version__ = "0.1.0"
+
+install()
+del install
 
 # public names by module, in the order of the data flow; each module is imported when one of its names is first used
 _NAMES = {
@@ -94,7 +99,7 @@ _NAMES = {
     "tape.parameter": ("parameter", "Parameter"),
     "tape.bundle": ("save_bundle", "load_bundle"),
     "robot.description": ("Description",),
-    "doctor.diagnose": ("diagnose",),
+    "workbench.doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),
     "simulate.simulation": ("Simulation",),
     "simulate.terrain": ("Plane", "Slope", "Stairs", "HeightField", "Terrain"),
@@ -102,19 +107,22 @@ _NAMES = {
     "closed_loop.block": ("Block",),
     "closed_loop.episode": ("Episode",),
     "closed_loop.loop": ("Loop",),
-    "runs.recorder": ("Recorder",),
-    "runs.run": ("Run", "read_run"),
-    "runs.convert": ("export_run", "import_run"),
-    "control.lqr": ("lqr", "dlqr"),
-    "control.stance": ("stance", "Stance"),
-    "mpc.problem": ("ocp",),
-    "learn.env": ("VectorEnv",),
-    "": ("blocks", "mpc", "flight", "obstacles"),
-    "connect": ("torch", "jax"),
-    "view.window": ("open_window",),
-    "view.notebook": ("show",),
-    "view.picture": ("save_picture",),
-    "view.video": ("save_video",),
+    "workbench.runs.recorder": ("Recorder",),
+    "workbench.runs.run": ("Run", "read_run"),
+    "workbench.runs.convert": ("export_run", "import_run"),
+    "methods.control.lqr": ("lqr", "dlqr"),
+    "methods.control.stance": ("stance", "Stance"),
+    "methods.mpc.problem": ("ocp",),
+    "methods.learn.env": ("VectorEnv",),
+    "": ("blocks",),
+    "methods": ("mpc",),
+    "methods.planning": ("obstacles",),
+    "apps": ("flight",),
+    "workbench.connect": ("torch", "jax"),
+    "workbench.view.window": ("open_window",),
+    "workbench.view.notebook": ("show",),
+    "workbench.view.picture": ("save_picture",),
+    "workbench.view.video": ("save_video",),
     "errors": (
         "CondyleError",
         "CondyleWarning",

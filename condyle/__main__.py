@@ -1,6 +1,6 @@
 """`python -m condyle` is the command `condyle`."""
 
-from condyle.cli import main
+from condyle.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,7 @@ python examples/11_rolling.py
 import numpy as np
 
 import condyle as cd
-from condyle.control.lqr import dlqr
+from condyle.methods.control.lqr import dlqr
 
 RADIUS, LENGTH = 0.04, 0.2
 free = cd.load("wheeled_pendulum")  # q = (x, z, phi, theta), free to fly

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import condyle as cd
-from condyle.runs.convert import export_run, import_run
+from condyle.workbench.runs.convert import export_run, import_run
 
 robot = cd.load("double_pendulum")
 world = cd.Simulation(robot, dt=0.002, integrator="rk4")

@@ -9,8 +9,8 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from condyle.demos import pidog
-from condyle.view.picture import save_picture
+from condyle.apps.demos import pidog
+from condyle.workbench.view.picture import save_picture
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else mkdtemp())
 run = pidog.run(folder / "walk.cdl")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 import condyle as cd
-from condyle.demos import arm
+from condyle.apps.demos import arm
 from condyle.robot.library import ur3
 
 # the arm with gears: 1 N m of dry friction in the shoulder, 0.05 in the last wrist, and half as much damping

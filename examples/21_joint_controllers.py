@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 import condyle as cd
-from condyle.control.adaptive import AdaptiveControl, PassivityControl
-from condyle.control.joint_control import ComputedTorque, JointImpedance, JointPID
-from condyle.control.lqr_control import LQRControl, TimeVaryingLQR
-from condyle.control.passivity import EnergyMeter
-from condyle.control.profiles import Sample, quintic
+from condyle.methods.control.adaptive import AdaptiveControl, PassivityControl
+from condyle.methods.control.joint_control import ComputedTorque, JointImpedance, JointPID
+from condyle.methods.control.lqr_control import LQRControl, TimeVaryingLQR
+from condyle.methods.control.passivity import EnergyMeter
+from condyle.methods.planning.profiles import Sample, quintic
 from condyle.robot.spatial import Inertia
 
 READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])

@@ -7,10 +7,10 @@ import numpy as np
 
 import condyle as cd
 from condyle.blocks.force_sensors import ForceTorque
-from condyle.control.arm_controller import ToolSample
-from condyle.control.external_wrench import ExternalWrench
-from condyle.control.force_control import Admittance, HybridForcePosition
-from condyle.control.task_control import CartesianImpedance
+from condyle.methods.control.arm_controller import ToolSample
+from condyle.methods.control.external_wrench import ExternalWrench
+from condyle.methods.control.force_control import Admittance, HybridForcePosition
+from condyle.methods.control.task_control import CartesianImpedance
 
 robot = cd.load("ur3")
 ready = np.array([0.3, -1.2, 1.6, -2.0, -1.57, 0.2])

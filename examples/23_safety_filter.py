@@ -6,10 +6,10 @@ python examples/23_safety_filter.py
 import numpy as np
 
 import condyle as cd
-from condyle.control.safety_filter import SafetyFilter
-from condyle.control.time_optimal import time_optimal
+from condyle.methods.control.safety_filter import SafetyFilter
+from condyle.methods.planning import plan_motion
+from condyle.methods.planning.time_optimal import time_optimal
 from condyle.obstacles import Box, Plane, robot_distances
-from condyle.planning import plan_motion
 
 MARGIN = 0.02  # m
 robot = cd.load("ur3")

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import condyle as cd
-from condyle.connect.external import ExternalControl
-from condyle.connect.shared_memory import SharedMemory
 from condyle.dynamics.rnea import inverse_dynamics
+from condyle.workbench.connect.external import ExternalControl
+from condyle.workbench.connect.shared_memory import SharedMemory
 
 EXTERNAL = Path(__file__).resolve().parent / "external"
 READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])

@@ -6,7 +6,7 @@ python examples/25_identify_an_arm.py
 import numpy as np
 
 import condyle as cd
-from condyle.identify import Log, excitation, fit_simulation, identify
+from condyle.methods.identify import Log, excitation, fit_simulation, identify
 
 nominal = cd.load("ur3")
 READY = [0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0]

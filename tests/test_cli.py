@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.cli import app
+from condyle.commands.cli import app
 from condyle.constraints.reduced_dynamics import ROBOT_FUNCTIONS
 
 SCREEN = {"COLUMNS": "120", "NO_COLOR": "1"}

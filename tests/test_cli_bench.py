@@ -7,9 +7,9 @@ import pytest
 from tape.interpreted_gpu import take_the_place_of_a_gpu
 from typer.testing import CliRunner
 
-from condyle.cli import app
 from condyle.commands import bench_batches
 from condyle.commands.bench_batches import GPU, ONE_THREAD, sentence
+from condyle.commands.cli import app
 from condyle.errors import BackendError
 from condyle.tape import cuda_driver
 from condyle.tape.timing import crossover

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from condyle.cli import app
+from condyle.commands.cli import app
 from condyle.commands.fly import show
 from condyle.commands.terminal import terminal
-from condyle.runs.run import read_run
+from condyle.workbench.runs.run import read_run
 
 SHORT = ["--controller", "geometric", "--seconds", "0.2"]
 

@@ -14,9 +14,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from condyle.cli import app
 from condyle.commands import app as program
 from condyle.commands import completion, version
+from condyle.commands.cli import app
 from condyle.errors import CondyleError, MissingExtraError, RobotError, install_command
 
 COMMAND = get_command(app)
@@ -119,7 +119,7 @@ def offered(line, cwd):
     """What bash would offer at the end of a line."""
     words = line.split(" ")
     environment = {**os.environ, "_CONDYLE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    command = [sys.executable, "-c", "import sys; sys.argv = ['condyle']; from condyle.cli import main; main()"]
+    command = [sys.executable, "-c", "import sys; sys.argv = ['condyle']; from condyle.commands.cli import main; main()"]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
     assert not done.stderr, done.stderr
     return done.stdout.split()

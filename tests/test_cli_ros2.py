@@ -9,9 +9,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from condyle.cli import app
-from condyle.runs.bags import read_joint_states
-from condyle.runs.run import read_run
+from condyle.commands.cli import app
+from condyle.workbench.runs.bags import read_joint_states
+from condyle.workbench.runs.run import read_run
 
 DOMAIN = ["--domain", str(1 + os.getpid() % 100), "--namespace", f"/c{os.getpid()}"]
 

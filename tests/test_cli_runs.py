@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from condyle.cli import app
+from condyle.commands.cli import app
 from condyle.errors import install_command
-from condyle.runs import plot
-from condyle.runs.run import read_run
+from condyle.workbench.runs import plot
+from condyle.workbench.runs.run import read_run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -8,13 +8,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.cli import app
 from condyle.commands import gradcheck as checking
+from condyle.commands.cli import app
 from condyle.commands.scene import Origin, Scene, contacts, initial_configuration, place_on_ground
-from condyle.runs.run import read_run
 from condyle.simulate.gradcheck import DerivativeError
 from condyle.simulate.points import contact_points, point_on
 from condyle.simulate.standing import contact_centers, gaps
+from condyle.workbench.runs.run import read_run
 
 QUIET = Console(quiet=True)
 
@@ -153,7 +153,7 @@ def test_noise_of_the_sensors_is_recorded_and_repeats_with_its_seed(tmp_path):
 
 
 def test_a_simulation_that_fails_keeps_what_was_recorded(tmp_path, monkeypatch):
-    from condyle.control import controllers
+    from condyle.methods.control import controllers
 
     monkeypatch.setattr(controllers, "zero_torque", lambda simulation: lambda x: [1.0 / (x.tick - 20.0)])
     run = tmp_path / "run.cdl"

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.cli import app
 from condyle.commands.app import usage_text
+from condyle.commands.cli import app
 from condyle.commands.hints import file_hints, ground_hints, shell_command
 from condyle.commands.scene import Origin, Scene, initial_configuration, push_frame
 from condyle.tape.host_info import program
@@ -124,7 +124,7 @@ def test_names_are_known_however_they_are_written():
     for name in ("UR3", "Arm", "wheeled-pendulum", "Two_Wheeled", "CHAIN:3"):
         assert condyle("info", name, "--json").exit_code == 0, name
     assert "did you mean 'pidog'" in refused("info", "pidogg")
-    from condyle.demos.registry import DEMOS, find
+    from condyle.apps.demos.registry import DEMOS, find
 
     for name in ("wheeled_pendulum", "Wheeled-Pendulum", "UR3", "PiDog"):
         assert find(name).name in DEMOS

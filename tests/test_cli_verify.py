@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from condyle.cli import app
+from condyle.apps.demos import registry
+from condyle.apps.demos.checks import Check
 from condyle.commands import completion
-from condyle.demos import registry
-from condyle.demos.checks import Check
-from condyle.view import video
+from condyle.commands.cli import app
+from condyle.workbench.view import video
 
 
 def condyle(*arguments):
@@ -83,7 +83,7 @@ def test_a_value_that_is_not_a_number_fails(monkeypatch):
 
 
 def test_names_that_can_be_verified():
-    assert set(completion.names_in("condyle.demos.registry", "DEMOS", "OTHERS")("")) >= {
+    assert set(completion.names_in("condyle.apps.demos.registry", "DEMOS", "OTHERS")("")) >= {
         *registry.DEMOS,
         "two-wheeled",
         "compiler",

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from view.browser import MISSING, Browser, chromium
+from workbench.view.browser import MISSING, Browser, chromium
 
-from condyle.demos import show
-from condyle.demos.charts import charts, push_intervals
-from condyle.demos.checks import Check
-from condyle.demos.report import page
+from condyle.apps.demos import show
+from condyle.apps.demos.charts import charts, push_intervals
+from condyle.apps.demos.checks import Check
+from condyle.apps.demos.report import page
 from condyle.errors import FileError
-from condyle.runs.run import read_run
 from condyle.tape.host_info import program
+from condyle.workbench.runs.run import read_run
 
 NAME = "wheeled-pendulum"  # the quickest
 

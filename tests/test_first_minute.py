@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.cli import app
+from condyle.commands.cli import app
 
 MINE = """<robot name="mine">
   <link name="base"/>
@@ -63,7 +63,7 @@ def environment() -> dict[str, str]:
 
 def typed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command as it is typed, in a process of its own."""
-    command = [sys.executable, "-m", "condyle.cli", *arguments]
+    command = [sys.executable, "-m", "condyle.commands.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment(), timeout=300)
 
 
@@ -125,7 +125,7 @@ def test_a_broken_robot_is_fixed_and_moves_in_three_commands(folder):
 
 def test_the_viewer_shows_ones_own_robot(folder):
     pytest.importorskip("viser")
-    command = [sys.executable, "-m", "condyle.cli", "view", "my.urdf", "--port", "0"]
+    command = [sys.executable, "-m", "condyle.commands.cli", "view", "my.urdf", "--port", "0"]
     with open(folder / "said", "w+") as said:
         child = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, cwd=folder, env=environment())
         try:

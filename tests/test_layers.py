@@ -1,4 +1,4 @@
-"""The rules of tools/check_layers.py themselves, and how `import condyle` starts."""
+"""The rules of scripts/check_layers.py themselves, and how `import condyle` starts."""
 
 import ast
 import json
@@ -50,10 +50,11 @@ SLOWEST_IMPORT = 0.6  # s of one processor, at best of five: 0.25 on an idle com
         ("robot/library/arm.py", "from ...tape import ops", True),
         ("robot/library/arm.py", "from .. import model", True),
         ("robot/library/arm.py", "from ... import view", False),
-        ("plan/sample.py", "from condyle.control import lqr", False),
-        ("view/window.py", "from condyle.learn import policy", True),
-        ("view/window.py", "importlib.import_module('condyle.compat.gym')", False),
-        ("cli.py", "from condyle import tape, view, load", True),
+        ("methods/planning/sample.py", "from condyle.methods.control import lqr", False),
+        ("workbench/view/window.py", "from condyle.methods.learn import policy", True),
+        ("workbench/view/window.py", "importlib.import_module('condyle.apps.compat.gym')", False),
+        ("methods/mpc/sqp.py", "TABLE = {'arm': 'condyle.apps.lab.run'}", False),
+        ("methods/mpc/sqp.py", "print('condyle sim arm.urdf writes condyle.csv')", True),
         ("errors.py", "from condyle.tape import ops", False),
         ("errors.py", "from importlib import import_module", True),
     ],
@@ -86,7 +87,7 @@ def test_the_dangers_themselves(source: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("inside", "source", "line", "fault"),
     [
-        ("nosuch/a.py", "", 1, "condyle/nosuch has no place"),
+        ("nosuch/a.py", "", 1, "condyle/nosuch/a.py has no place"),
         ("tape/a.py", "\n" * LONGEST_FILE + "x = 1", LONGEST_FILE, "split it"),
         ("tape/a.py", "\nimport gmpy2", 2, "imports gmpy2 when loaded"),
         ("tape/a.py", "import gmpy2.mpfr", 1, "imports gmpy2.mpfr when loaded"),

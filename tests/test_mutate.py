@@ -1,4 +1,4 @@
-"""The faults that tools/mutate.py draws: each changes one place, the draw is repeatable, and the table keeps its notes."""
+"""The faults that scripts/mutate.py draws: each changes one place, the draw is repeatable, and the table keeps its notes."""
 
 import ast
 from pathlib import Path

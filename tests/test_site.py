@@ -18,22 +18,22 @@ ROOT = Path(__file__).resolve().parent.parent
 def builder() -> ModuleType:
     pytest.importorskip("markdown_it")
     pytest.importorskip("pygments")
-    sys.path.insert(0, str(ROOT / "tools"))
+    sys.path.insert(0, str(ROOT / "scripts"))
     try:
         import build_site
     finally:
-        sys.path.remove(str(ROOT / "tools"))
+        sys.path.remove(str(ROOT / "scripts"))
     return build_site
 
 
 @pytest.fixture(scope="module")
 def site(builder: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    sys.path.insert(0, str(ROOT / "tools"))
+    sys.path.insert(0, str(ROOT / "scripts"))
     try:
         builder.build(folder)
     finally:
-        sys.path.remove(str(ROOT / "tools"))
+        sys.path.remove(str(ROOT / "scripts"))
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The rules of tools/check_words.py themselves: forbidden words and missing docstrings are found."""
+"""The rules of scripts/check_words.py themselves: forbidden words and missing docstrings are found."""
 
 import ast
 from pathlib import Path

@@ -12,8 +12,8 @@ import numpy as np
 from condyle.closed_loop.loop import Loop
 from condyle.commands.hints import shell_command
 from condyle.commands.scene import Origin, Scene, base_frame, height_index, initial_configuration, place_on_ground, push_frame
-from condyle.control.stance import stance_pose
 from condyle.errors import CondyleError
+from condyle.methods.control.stance import stance_pose
 from condyle.multibody.robot import Robot
 from condyle.robot.library import knows, meant
 from condyle.robot.names import nearest
@@ -120,7 +120,7 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
     """PiDog, from its standing pose."""
 
     def start(scene: Scene, plan: Plan) -> Start:
-        from condyle.pidog import plant, trajectories
+        from condyle.apps.pidog import plant, trajectories
 
         _check_pose(plan)
         begun = posed(scene, plan)
@@ -136,7 +136,7 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
 
 def _hover(scene: Scene, plan: Plan) -> Start:
     """The birotor in the air, at the given height or 1 m."""
-    from condyle.demos import birotor
+    from condyle.apps.demos import birotor
 
     _check_pose(plan)
     simulation = birotor.world(plan.dt or birotor.DT)
@@ -147,7 +147,7 @@ def _hover(scene: Scene, plan: Plan) -> Start:
 
 def _balance(scene: Scene, plan: Plan) -> Start:
     """The wheeled pendulum on its wheel, leaning."""
-    from condyle.demos import wheeled_pendulum as wheel
+    from condyle.apps.demos import wheeled_pendulum as wheel
 
     _check_pose(plan)
     if plan.dt not in (None, wheel.DT):
@@ -195,7 +195,7 @@ def start(scene: Scene, plan: Plan) -> Start:
 
 def loop_of(begun: Start, plan: Plan, steps: int) -> Loop:
     """The loop of a run: its controller with the noise of its sensors, and a push for 0.1 s after a third of the time."""
-    from condyle.demos.loops import sim
+    from condyle.apps.demos.loops import sim
 
     dt = begun.simulation.dt
     options: dict[str, Any] = {"controller": plan.named, "noise": plan.noise}

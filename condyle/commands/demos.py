@@ -12,16 +12,16 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from condyle.apps.demos.checks import Check
+from condyle.apps.demos.registry import Demo, find
 from condyle.commands import completion
 from condyle.commands.app import FAILED, command
 from condyle.commands.options import Json, out_option
 from condyle.commands.terminal import print_json, progress, terminal
-from condyle.demos.checks import Check
-from condyle.demos.registry import Demo, find
 from condyle.errors import CondyleError
 
 VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]skipped[/]"}
-REGISTRY = "condyle.demos.registry"
+REGISTRY = "condyle.apps.demos.registry"
 
 
 @command("condyle demo", "condyle demo pidog birotor --out shown", "condyle demo --view")
@@ -42,7 +42,7 @@ def demo(
 
     Writes report.html, which needs no network, and a run of each robot. The exit code is 1 if any check fails.
     """
-    from condyle.demos.show import run
+    from condyle.apps.demos.show import run
 
     names = list(dict.fromkeys(find(name).name for name in robots or ()))
     found = run(out, terminal(stderr=as_json), names)
@@ -73,7 +73,7 @@ def verify(
     """
     robot = find(name, verified=True)
     if video is not None:
-        from condyle.view.video import check_suffix, save_video
+        from condyle.workbench.view.video import check_suffix, save_video
 
         if robot.name == "compiler":
             raise CondyleError("--video: the compiler has no run to show; leave --video out")

@@ -49,9 +49,9 @@ def deploy(
     dog.py needs only NumPy, and has the safety around the policy; policy.c is the same step in C. README.md says what to
     do first; --simulate runs dog.py, as it is, before there is a dog.
     """
-    from condyle.deploy.deploy import check_log
-    from condyle.deploy.deploy import deploy as write
-    from condyle.learn.policy_file import PolicyFile
+    from condyle.apps.pidog.deploy.deploy import check_log
+    from condyle.apps.pidog.deploy.deploy import deploy as write
+    from condyle.methods.learn.policy_file import PolicyFile
 
     file = PolicyFile.load(policy)
     if check is None:
@@ -74,8 +74,8 @@ def deploy(
 
 def _simulate(folder: Path, seconds: float, command: tuple[float, float], seed: int | None) -> None:
     """Walk with dog.py on the simulated dog, and print how it went; exit code 1 if its safety stopped it."""
-    from condyle.deploy.simulation import SimulatedPiDog, dog_program
-    from condyle.deploy.simulation import simulate as run
+    from condyle.apps.pidog.deploy.simulation import SimulatedPiDog, dog_program
+    from condyle.apps.pidog.deploy.simulation import simulate as run
 
     with progress(terminal(stderr=True)) as say:
         say("simulating PiDog", 0, 1)
@@ -93,8 +93,8 @@ def _simulate(folder: Path, seconds: float, command: tuple[float, float], seed: 
 
 def _simulate_many(folder: Path, seconds: float, command: tuple[float, float], seeds: range) -> None:
     """Walk with dog.py on random dogs, and print how many walked to the end, at which speed, and why others stopped."""
-    from condyle.deploy.simulation import SimulatedPiDog, dog_program
-    from condyle.deploy.simulation import simulate as run
+    from condyle.apps.pidog.deploy.simulation import SimulatedPiDog, dog_program
+    from condyle.apps.pidog.deploy.simulation import simulate as run
 
     program, speeds, reasons = dog_program(folder / "dog.py"), [], Counter[str]()
     with progress(terminal(stderr=True)) as say:

@@ -21,10 +21,19 @@ from condyle.commands.hints import shell_command
 from condyle.commands.options import Arguments, Json, PackageDirs, Strict, robot_argument
 from condyle.commands.scene import Origin, is_run
 from condyle.commands.terminal import report
-from condyle.doctor.diagnose import FAILS, FIXED_BASE, LOADS, NOT_SIMULABLE, WARNINGS, Diagnosis, corrected_path, diagnose
 from condyle.errors import FileError, RobotError
 from condyle.robot.names import quoted
 from condyle.robot.report import ERROR, HINT, WARNING, Finding
+from condyle.workbench.doctor.diagnose import (
+    FAILS,
+    FIXED_BASE,
+    LOADS,
+    NOT_SIMULABLE,
+    WARNINGS,
+    Diagnosis,
+    corrected_path,
+    diagnose,
+)
 
 OK, FIXED, ERRORS = 0, 1, 2  # exit codes: no problems; warnings, or errors that --fix corrected; errors that remain
 COLORS = {ERROR: "bold red", WARNING: "yellow", HINT: "cyan"}

@@ -19,10 +19,10 @@ from condyle.commands.scene import Origin
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
 from condyle.robot import library
-from condyle.runs import convert
-from condyle.runs.json_codec import printable
-from condyle.runs.run import Run, read_run
 from condyle.tape.export.c import c_header, c_source
+from condyle.workbench.runs import convert
+from condyle.workbench.runs.json_codec import printable
+from condyle.workbench.runs.run import Run, read_run
 
 KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log", "bag": "a bag of ROS 2"}
 RUN = ".cdl"

@@ -18,9 +18,9 @@ from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, ControlError
 
 if TYPE_CHECKING:
-    from condyle.flight.report import Flown
+    from condyle.apps.flight.report import Flown
 
-SCENARIOS = "condyle.flight.scenarios"
+SCENARIOS = "condyle.apps.flight.scenarios"
 SUFFIX = ".cdl"
 
 
@@ -80,9 +80,9 @@ def fly(
 
     The report has joint torques and velocities, energies, power, centre of mass, thrusts, gimbals, tracking error, solver times.
     """
-    from condyle.flight.report import Flown
-    from condyle.flight.report import page as report_page
-    from condyle.flight.scenarios import Flight
+    from condyle.apps.flight.report import Flown
+    from condyle.apps.flight.report import page as report_page
+    from condyle.apps.flight.scenarios import Flight
 
     _check_files(out, page, force)
     models = ("multibody", "single") if compare else (model,)
@@ -162,7 +162,7 @@ def facts(flown: list[Flown], page: Path | None, realtime: bool) -> dict[str, An
 
 def show(f: dict[str, Any], console: Console) -> None:
     """Print the results as a table, and commands to type next."""
-    from condyle.flight.report import LABELS, shown
+    from condyle.apps.flight.report import LABELS, shown
 
     models = f["models"]
     title = f"{f['airframe']}, {f['scenario']}, {f['controller']}: {f['seconds']:g} s in {f['steps']:,} steps"

@@ -42,8 +42,8 @@ def file_hints(origin: Origin) -> FileHints:
     """The hints about a robot's file; a built-in robot has none."""
     if not Path(origin.source).is_file():
         return FileHints(origin.source)
-    from condyle.doctor.diagnose import FIXED_BASE, diagnose
     from condyle.robot.report import HINT
+    from condyle.workbench.doctor.diagnose import FIXED_BASE, diagnose
 
     found = diagnose(origin.source, **origin.reader_options).findings
     fixed_in_air = origin.base is None and any(finding.rule == FIXED_BASE for finding in found)

@@ -14,7 +14,7 @@ from condyle.commands.app import command
 from condyle.commands.scene import Origin
 from condyle.commands.terminal import report
 from condyle.errors import CondyleError
-from condyle.identify.regressor import DEFAULT_TERMS, TERMS
+from condyle.methods.identify.regressor import DEFAULT_TERMS, TERMS
 
 
 @command(
@@ -86,7 +86,7 @@ def identify(
 
 
 def _excite(robot: Any, terms: Any, given: dict[str, Any], seed: int, out: Path | None) -> dict[str, Any]:
-    from condyle.identify.excitation import excitation
+    from condyle.methods.identify.excitation import excitation
 
     motion = excitation(robot, terms=terms, seed=seed, **given)
     if out is not None:
@@ -104,9 +104,9 @@ def _excite(robot: Any, terms: Any, given: dict[str, Any], seed: int, out: Path 
 def _identified(
     robot: Any, terms: Any, logs: list[Path], validate: Path | None, average: float | None, reading: Any, *rest: Any
 ) -> Any:
-    from condyle.identify.fit import identify as fit
-    from condyle.identify.log import read_log
-    from condyle.identify.report import write_report
+    from condyle.methods.identify.fit import identify as fit
+    from condyle.methods.identify.report import write_report
+    from condyle.workbench.runs.logs import read_log
 
     cutoff, total_mass, confidence, out, page = rest
     read = [read_log(robot, path, **reading) for path in logs]

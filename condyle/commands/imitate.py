@@ -15,8 +15,8 @@ from condyle.commands.app import command
 from condyle.commands.hints import shell_command
 from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError, FileError
-from condyle.learn.demonstrations import Demonstrations
-from condyle.learn.imitation import NETWORKS, Epoch, clone
+from condyle.methods.learn.demonstrations import Demonstrations
+from condyle.methods.learn.imitation import NETWORKS, Epoch, clone
 from condyle.robot.names import nearest
 
 DATA, POLICY = ".cdd", ".cdp"
@@ -43,7 +43,7 @@ def collect(
 
     Randomised robots walk the gait; actions are executed with noise, and written as the gait has them without.
     """
-    from condyle.tasks import collect as collecting
+    from condyle.apps.pidog import collect as collecting
 
     _writable(out, DATA, force)
     if robot != "pidog":
@@ -79,7 +79,7 @@ def imitate(
 
     A tenth of the episodes is held out, and the error on it is printed.
     """
-    from condyle.tasks.imitation import cloned_file, joint_error
+    from condyle.apps.pidog.imitation_tasks import cloned_file, joint_error
 
     _writable(out, POLICY, force)
     found = Demonstrations.load(data)

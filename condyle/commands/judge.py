@@ -17,8 +17,8 @@ from condyle.commands.app import command
 from condyle.commands.hints import shell_command
 from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError
-from condyle.learn.env_arrays import checked_device
-from condyle.learn.policy_file import PolicyFile
+from condyle.methods.learn.env_arrays import checked_device
+from condyle.methods.learn.policy_file import PolicyFile
 
 SPEED, SECONDS = 0.21, 20.0  # m/s, s
 
@@ -60,7 +60,7 @@ def judge(
     PiDog's walk is judged by its gait: foot lift, slip, heading, energy, smoothness, falls, and a score of all. Other
     tasks: returns, lengths, falls, and what the task measures.
     """
-    from condyle.tasks.judge_picture import check_picture, save_picture
+    from condyle.apps.pidog.judge_picture import check_picture, save_picture
 
     if out is not None:
         check_picture(out)
@@ -90,8 +90,8 @@ def _walking(
     device: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(every episode, means) of PiDog's walk."""
-    from condyle.tasks.gait import Trial
-    from condyle.tasks.judge import measured, summary
+    from condyle.apps.pidog.gait_episodes import Trial
+    from condyle.apps.pidog.judge import measured, summary
 
     commands = tuple(product(speed or [SPEED], turn or [0.0]))
     trial, start = Trial(count, seconds, seed, commands), perf_counter()
@@ -106,8 +106,8 @@ def _other(
     file: PolicyFile, count: int, seconds: float | None, seed: int, commands: dict[str, Any], engine: str, device: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(every episode, means) of another task."""
-    from condyle.tasks.judge_task import judge_task
-    from condyle.tasks.registry import load_task
+    from condyle.methods.learn.judge_task import judge_task
+    from condyle.methods.learn.task import load_task
 
     task = load_task(file.robot, file.task)
     what = f"the task '{file.task}' of '{file.robot}'"
@@ -152,7 +152,7 @@ def walking_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
 
 def other_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and values of another task."""
-    from condyle.tasks.score import label
+    from condyle.methods.learn.score import label
 
     rows = [("return", f"{f['return']:.4g}"), ("return of the worst decile, at most", f"{f['return_worst_decile']:.4g}")]
     rows += [("length of an episode, s", f"{f['seconds']:.2f}"), ("ended early", _falls(f))]

@@ -23,7 +23,7 @@ from condyle.commands.hints import shell_command
 from condyle.commands.terminal import interrupts, print_json, progress, terminal
 from condyle.errors import CondyleError, ControlError
 from condyle.robot.names import quoted
-from condyle.runs.run import Run, read_run
+from condyle.workbench.runs.run import Run, read_run
 
 RUN, TABLE, PAGE = ".cdl", ".cds", ".html"
 
@@ -62,7 +62,7 @@ def init(
     force: options.Force = False,
 ) -> None:
     """Write an experiment to begin with, every key explained."""
-    from condyle.lab.toml_text import STARTING_FILE
+    from condyle.apps.lab.toml_text import STARTING_FILE
 
     if file.suffix.lower() != ".toml":
         raise CondyleError(f"an experiment is a .toml file, and {file.name} is none: try {file.with_suffix('.toml').name}")
@@ -87,9 +87,9 @@ def run(
 
     Values of --set that are parameters of the loop need no compilation. Ctrl-C ends the run early and keeps what was recorded.
     """
-    from condyle.lab.compare import compare, compare_page
-    from condyle.lab.experiment import Experiment
-    from condyle.lab.run import run_experiment
+    from condyle.apps.lab.compare import compare, compare_page
+    from condyle.apps.lab.experiment import Experiment
+    from condyle.apps.lab.run import run_experiment
 
     for path, suffix in ((out, RUN), (page, PAGE)):
         if path is not None:
@@ -145,8 +145,8 @@ def compare(
 
     The page has their responses, errors and torques over time, and needs no network.
     """
-    from condyle.lab.compare import compare as compared_runs
-    from condyle.lab.compare import compare_page, named_runs
+    from condyle.apps.lab.compare import compare as compared_runs
+    from condyle.apps.lab.compare import compare_page, named_runs
 
     if page is not None:
         require_suffix(page, PAGE)
@@ -167,7 +167,7 @@ def compare(
 
 def show_comparison(found: Any, console: Console) -> None:
     """Print the metrics as a table; the smallest value of a row is bold where there are several."""
-    from condyle.lab.compare import rows, shown
+    from condyle.apps.lab.compare import rows, shown
 
     table = Table("metric", "unit", *[Column(name, justify="right", overflow="fold") for name in found.runs])
     for name, unit, _, values in rows(found):
@@ -227,10 +227,10 @@ def sweep(
     Rows are kept as they are computed: the same command after a kill goes on, and the final table is the same, whatever the
     engine, the number of workers and the batch. A run that diverges has ok = 0.
     """
-    from condyle.lab.experiment import Experiment
-    from condyle.lab.experiment_data import toml_data
-    from condyle.lab.sweep import SweepSpec, draw_of, grid_values, read_sweep, run_sweep
-    from condyle.lab.sweep_page import sweep_page
+    from condyle.apps.lab.experiment import Experiment
+    from condyle.apps.lab.experiment_data import toml_data
+    from condyle.apps.lab.sweep import SweepSpec, draw_of, grid_values, read_sweep, run_sweep
+    from condyle.apps.lab.sweep_page import sweep_page
 
     require_suffix(out, TABLE)
     if page is not None:
@@ -282,7 +282,7 @@ def sweep(
 
 def show_sweep(found: Any, metric: str, console: Console, most: int = 10) -> None:
     """Print the best runs of a sweep."""
-    from condyle.lab.compare import shown
+    from condyle.apps.lab.compare import shown
 
     columns = list(dict.fromkeys([metric, "rms_error", "overshoot", "effort"]))
     heads = ["id", *found.values, *[name.replace("_", " ") for name in columns]]
@@ -339,7 +339,7 @@ def settings(texts: list[str] | None) -> dict[str, Any]:
 
 
 def _metric(name: str) -> None:
-    from condyle.lab.metrics import NAMES
+    from condyle.apps.lab.metrics import NAMES
     from condyle.robot.names import nearest
 
     if name not in NAMES:

@@ -12,7 +12,7 @@ from condyle.commands import completion
 from condyle.commands.app import command
 from condyle.commands.options import Dark, RunFile, out_option
 from condyle.commands.terminal import progress, terminal
-from condyle.runs.run import read_run
+from condyle.workbench.runs.run import read_run
 
 
 @command(
@@ -27,7 +27,7 @@ def plot(
         list[str] | None,
         typer.Option(
             help="A signal to plot, such as joints; may repeat; by default all.",
-            autocompletion=completion.names_in("condyle.runs.plot", "SUBPLOTS"),
+            autocompletion=completion.names_in("condyle.workbench.runs.plot", "SUBPLOTS"),
         ),
     ] = None,
     compare: Annotated[
@@ -55,7 +55,7 @@ def video(
 
     Needs the extra `plot`.
     """
-    from condyle.view.video import save_video
+    from condyle.workbench.view.video import save_video
 
     done, target = read_run(run), out or Path(run).with_suffix(".gif")
     with progress(terminal(stderr=True)) as say:

@@ -18,7 +18,7 @@ from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError
 
 if TYPE_CHECKING:
-    from condyle.pidog.player import Played
+    from condyle.apps.pidog.player import Played
 
 SUFFIX = ".cdl"
 
@@ -35,7 +35,7 @@ def pidog(
         typer.Argument(
             metavar="[ACTION]",
             help="walk, trot, sit, handshake, ...; without it all actions are listed.",
-            autocompletion=completion.names_in("condyle.pidog.actions", "ACTIONS"),
+            autocompletion=completion.names_in("condyle.apps.pidog.actions", "ACTIONS"),
         ),
     ] = None,
     speed: Annotated[
@@ -59,8 +59,8 @@ def pidog(
 
     The manufacturer's walk, turns and poses, and actions of ours, with servos, contact of the whole body and gait metrics.
     """
-    from condyle.pidog.actions import ACTIONS
-    from condyle.pidog.actions import action as named
+    from condyle.apps.pidog.actions import ACTIONS
+    from condyle.apps.pidog.actions import action as named
 
     if action is None:
         found = [named(name) for name in ACTIONS]
@@ -69,8 +69,8 @@ def pidog(
         return
     chosen = named(action)
     _check_files(out, plot, video, view, force)
-    from condyle.pidog.footfall import save_footfall
-    from condyle.pidog.player import play
+    from condyle.apps.pidog.footfall import save_footfall
+    from condyle.apps.pidog.player import play
 
     with progress(terminal(stderr=True)) as say, interrupts() as interrupted:
         say(f"{chosen.name}: compiling", 0, 1)
@@ -86,7 +86,7 @@ def pidog(
         if plot is not None:
             save_footfall(played, plot)
         if video is not None:
-            from condyle.view.video import save_video
+            from condyle.workbench.view.video import save_video
 
             save_video(played.run, video, progress=partial(say, f"drawing {video.name}"))
     report(facts(played, out, plot, video), as_json, partial(show, played))
@@ -104,11 +104,11 @@ def _check_files(out: Path | None, plot: Path | None, video: Path | None, view: 
     if view and out is None:
         raise CondyleError("--view opens a recorded run, and none is written: add -o run.cdl")
     if plot is not None:
-        from condyle.runs.plot import check_suffix as check_plot
+        from condyle.workbench.runs.plot import check_suffix as check_plot
 
         check_plot(plot)
     if video is not None:
-        from condyle.view.video import check_suffix as check_video
+        from condyle.workbench.view.video import check_suffix as check_video
 
         check_video(video)
 
@@ -131,7 +131,7 @@ def facts(played: Played, out: Path | None, plot: Path | None, video: Path | Non
 
 def show(played: Played, f: dict[str, Any], console: Console) -> None:
     """Print the metrics as a table, and commands to type next."""
-    from condyle.pidog.footfall import metric_lines
+    from condyle.apps.pidog.footfall import metric_lines
 
     cycles = len(played.cycle_times) - 1
     played_for = f"{cycles} cycle{'s' * (cycles != 1)}, {f['seconds']:.1f} s, friction {f['friction']:g}"

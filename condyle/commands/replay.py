@@ -15,9 +15,9 @@ from condyle.commands.app import FAILED, command
 from condyle.commands.hints import shell_command
 from condyle.commands.options import Json, RunFile
 from condyle.commands.terminal import print_json, progress, terminal
-from condyle.runs.json_codec import printable
-from condyle.runs.replay import Replay
-from condyle.runs.run import Run, read_run
+from condyle.workbench.runs.json_codec import printable
+from condyle.workbench.runs.replay import Replay
+from condyle.workbench.runs.run import Run, read_run
 
 BATCH = 2048  # steps compared at once
 

@@ -19,7 +19,7 @@ from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError
 
 if TYPE_CHECKING:
-    from condyle.connect.external import ExternalControl
+    from condyle.workbench.connect.external import ExternalControl
 
 SUFFIX = ".cdl"
 MOST_STEPS = 10_000_000
@@ -76,8 +76,8 @@ def ros2(
     services reset and pause. All are those of ROS 2 Jazzy. Until a first command the robot holds its position. Ctrl-C ends it
     and keeps what was recorded. Needs the extra `ros2`.
     """
-    from condyle.connect.ros2_bridge import ros2_control
-    from condyle.connect.ros2_wire import domain_of
+    from condyle.workbench.connect.ros2_bridge import ros2_control
+    from condyle.workbench.connect.ros2_wire import domain_of
 
     _check_files(out, bag, force)
     console = terminal(stderr=True)
@@ -126,8 +126,8 @@ def ros2(
 
 def facts(control: ExternalControl, wall: float, bag: Path | None, force: bool) -> dict[str, Any]:
     """What happened, for JSON; the bag is written."""
-    from condyle.connect.ros2_bridge import Ros2Bridge
-    from condyle.runs.bags import write_bag
+    from condyle.workbench.connect.ros2_bridge import Ros2Bridge
+    from condyle.workbench.runs.bags import write_bag
 
     bridge = control.transport
     assert isinstance(bridge, Ros2Bridge)

@@ -57,7 +57,7 @@ class Origin:
 
 def is_run(target: str) -> bool:
     """Whether this is a file that begins as a run does."""
-    from condyle.runs.file import MAGIC
+    from condyle.workbench.runs.file import MAGIC
 
     try:
         with Path(target).open("rb") as file:

@@ -27,14 +27,14 @@ from condyle.commands.hints import shell_command
 from condyle.commands.scene import Origin, Scene
 from condyle.commands.terminal import progress, report, terminal
 from condyle.commands.view import wait
-from condyle.connect.external import ExternalControl
-from condyle.connect.served_loop import served
-from condyle.connect.shared_memory import SharedMemory
-from condyle.connect.transport import LOCKSTEP, MODES, REALTIME, Transport
 from condyle.errors import CondyleError, ConnectError
 from condyle.robot.names import nearest
-from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
+from condyle.workbench.connect.external import ExternalControl
+from condyle.workbench.connect.served_loop import served
+from condyle.workbench.connect.shared_memory import SharedMemory
+from condyle.workbench.connect.transport import LOCKSTEP, MODES, REALTIME, Transport
+from condyle.workbench.runs.run import Run
 
 DT, EVERY = 0.00025, 4  # 4 kHz physics, 1 kHz control
 TRANSPORTS = ("shm", "websocket")
@@ -172,7 +172,7 @@ def _robot(scene: Scene, plan: Plan, commanded: str, wrench: str, seconds: float
 
 def _experiment(source: str) -> Served:
     """An experiment of the lab whose controller is external: the program gets its reference and what its sensors measure."""
-    experiment = import_module("condyle.lab.experiment").Experiment.read(source)
+    experiment = import_module("condyle.apps.lab.experiment").Experiment.read(source)
     setup = experiment.setup()
     if "u_external" not in setup.loop.inputs:
         raise CondyleError(f'{source}: its controller is {experiment.controller.name!r:.40}: write name = "external" to serve it')
@@ -189,7 +189,7 @@ def _experiment(source: str) -> Served:
 def _transport(kind: str, name: str, port: int, token: str) -> Transport:
     if kind == "shm":
         return SharedMemory(name)
-    from condyle.connect.websocket import WebSocket
+    from condyle.workbench.connect.websocket import WebSocket
 
     return WebSocket(port, token=token)
 
@@ -314,7 +314,7 @@ def watch(
     """
     from time import monotonic, sleep
 
-    from condyle.connect.watch import open_watch
+    from condyle.workbench.connect.watch import open_watch
 
     end = monotonic() + patience
     while True:

@@ -13,20 +13,20 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from condyle.apps.demos.checks import next_rows
 from condyle.commands import options
 from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.controllers import CONTROLLERS, Plan, loop_of, start
 from condyle.commands.hints import file_hints, ground_hints, shell_command
 from condyle.commands.scene import Origin, Scene, base_frames, joint_indices
 from condyle.commands.terminal import interrupts, progress, report, terminal
-from condyle.control.stance import stance
-from condyle.demos.checks import next_rows
 from condyle.errors import CondyleError, ControlError, SimulationError
+from condyle.methods.control.stance import stance
 from condyle.robot.report import not_simulated
-from condyle.runs.file import BLOCK
-from condyle.runs.recorder import Recorder
-from condyle.runs.run import Run
 from condyle.simulate.simulation_warnings import long_step
+from condyle.workbench.runs.file import BLOCK
+from condyle.workbench.runs.recorder import Recorder
+from condyle.workbench.runs.run import Run
 
 MOST_STEPS = 10_000_000
 SHOWN = 12  # contacts, and bodies, in the table
@@ -109,7 +109,7 @@ def sim(
         raise CondyleError("--passive lets the robot fall, without a controller: leave --controller and --gain out")
     plan = Plan(seconds, height, "none" if passive else controller, gain, push, joint, noise, seed, dt, keyframe)
     if plot is not None:
-        from condyle.runs.plot import check_suffix
+        from condyle.workbench.runs.plot import check_suffix
 
         check_suffix(plot)
     done = simulate(scene, plan, terminal(stderr=True), out, force=force)

@@ -22,15 +22,15 @@ from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.hints import shell_command
 from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, FileError
-from condyle.learn.checkpoint import SUFFIX as CHECKPOINT
-from condyle.learn.env_arrays import checked_device
-from condyle.learn.policy_file import PolicyFile
+from condyle.methods.learn.checkpoint import SUFFIX as CHECKPOINT
+from condyle.methods.learn.env_arrays import checked_device
+from condyle.methods.learn.policy_file import PolicyFile
+from condyle.methods.learn.task import Task, load_task, task_names
+from condyle.methods.learn.training import TERM, Iteration, Training
 from condyle.robot.names import nearest
-from condyle.tasks.registry import Task, load_task, task_names
-from condyle.tasks.training import TERM, Iteration, Training
 
 if TYPE_CHECKING:
-    from condyle.tasks.rsl_rl_training import RslRlTraining
+    from condyle.methods.learn.rsl_rl_training import RslRlTraining
 
 SUFFIX = ".cdp"
 LIBRARIES = ("condyle", "rsl-rl")
@@ -129,8 +129,8 @@ def train(
     file, curves = training.policy_file(), {name: training.curve(name) for name in training.names}
     path = None
     if page:
-        from condyle.tasks.report import training_report
-        from condyle.tasks.score import score_steps, short_score
+        from condyle.methods.learn.score import score_steps, short_score
+        from condyle.workbench.view.training_report import training_report
 
         with progress(console) as say:
             if not interrupted:
@@ -150,7 +150,7 @@ def _by_rsl_rl(task: Task, impossible: bool, **given: Any) -> RslRlTraining:
     """A training by rsl-rl."""
     if impossible:
         raise CondyleError("--library rsl-rl trains by PPO from new weights: leave --resume, --init and --algorithm shac out")
-    from condyle.tasks.rsl_rl_training import RslRlTraining
+    from condyle.methods.learn.rsl_rl_training import RslRlTraining
 
     return RslRlTraining(task, **given)
 

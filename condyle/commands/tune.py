@@ -61,9 +61,9 @@ def tune(
     The score is 3 IAE + 0.2 mean|v| + final error + 0.7 overshoot + 40 max(0, overshoot - 0.1). Values are searched from 1/5 to 5
     times those of the file. The same command gives the same result.
     """
-    from condyle.lab.experiment import Experiment
-    from condyle.lab.toml_text import toml_text
-    from condyle.lab.tune import tune as search
+    from condyle.apps.lab.experiment import Experiment
+    from condyle.apps.lab.toml_text import toml_text
+    from condyle.apps.lab.tune import tune as search
 
     for path, suffix in ((out, ".toml"), (page, ".html")):
         if path is not None:
@@ -106,10 +106,10 @@ def show(facts: dict[str, Any], console: Console) -> None:
 
 def report(found: Any, seconds: float, warm_up: float) -> str:
     """The page of a search: the score after each trial, and the run before and after."""
-    from condyle.lab.compare import compare, compare_page
-    from condyle.lab.run import run_experiment
-    from condyle.lab.tune import values_text
-    from condyle.view.plots import Chart, chart_html
+    from condyle.apps.lab.compare import compare, compare_page
+    from condyle.apps.lab.run import run_experiment
+    from condyle.apps.lab.tune import values_text
+    from condyle.workbench.view.plots import Chart, chart_html
 
     evaluated = replace(found.experiment, duration=seconds, warm_up=warm_up)
     runs = {

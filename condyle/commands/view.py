@@ -21,10 +21,10 @@ from condyle.commands.options import Arguments, Base, Contacts, Dark, Dt, Fricti
 from condyle.commands.scene import Origin, Scene, initial_configuration, is_run, place_on_ground
 from condyle.errors import CondyleError, FileError
 from condyle.robot import library
-from condyle.runs.run import read_run
+from condyle.workbench.runs.run import read_run
 
 if TYPE_CHECKING:
-    from condyle.view.window import Window
+    from condyle.workbench.view.window import Window
 
 
 @command("condyle view ur3", "condyle view my.urdf", "condyle view run.cdl other.cdl", "condyle view pidog --live")
@@ -87,14 +87,14 @@ def open_and_wait(runs: Sequence[str], *, stderr: bool) -> None:
 
 
 def _runs(targets: Sequence[str], server: dict[str, Any]) -> Window:
-    from condyle.view.window import open_gallery, open_window
+    from condyle.workbench.view.window import open_gallery, open_window
 
     found = [read_run(target) for target in targets]
     return open_window(*found, **server) if len(found) <= 2 else open_gallery(found, **server)
 
 
 def _robot(targets: Sequence[str], scene: Scene, joints: Sequence[str], server: dict[str, Any]) -> Window:
-    from condyle.view.window import open_window
+    from condyle.workbench.view.window import open_window
 
     if len(targets) > 1:
         odd = next(target for target in targets if not is_run(target))
@@ -109,8 +109,8 @@ def _robot(targets: Sequence[str], scene: Scene, joints: Sequence[str], server: 
 
 
 def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: float, server: dict[str, Any]) -> Window:
-    from condyle.pidog import plant
-    from condyle.view.window import open_window, pushable
+    from condyle.apps.pidog import plant
+    from condyle.workbench.view.window import open_window, pushable
 
     if len(targets) != 1 or is_run(targets[0]):
         raise CondyleError(
@@ -129,7 +129,7 @@ def wait(
     window: Window, host: str = "127.0.0.1", *, browser: bool = False, seconds: float | None = None, stderr: bool = False
 ) -> None:
     """Print the address of the viewer, wait for Ctrl-C or `seconds`, and close it."""
-    from condyle.view.server import is_loopback
+    from condyle.workbench.view.server import is_loopback
 
     say = partial(typer.echo, err=stderr)
     with window:

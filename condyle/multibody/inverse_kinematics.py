@@ -131,7 +131,7 @@ def search(
     if any_traced((q0, pose, posture)):
         raise RobotError(
             f"{caller()}: inverse_kinematics repeats its search until it converges, which needs values: "
-            "call it outside of the trace, or use condyle.control.differential_ik in a loop"
+            "call it outside of the trace, or use condyle.methods.control.differential_ik in a loop"
         )
     (p, R), system = target(pose), compiled.system
     name = objective_name(system, null_space, posture, 3 if R is None else 6)

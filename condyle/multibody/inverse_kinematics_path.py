@@ -4,7 +4,7 @@
     found.q                                                         # (T, nq)
     found.ok & ~found.jump                                          # where the tool is on the path, and the joints move on
 
-A spline through the points of q is a path for `condyle.control.time_optimal`.
+A spline through the points of q is a path for `condyle.methods.planning.time_optimal`.
 """
 
 from __future__ import annotations

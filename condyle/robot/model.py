@@ -114,7 +114,7 @@ class Model:
 
     `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it. `keyframes`, `ground`,
     `timestep`, `actuators`, `rotors` and `tendons` are what the file has of them; condyle.blocks.RobotActuators simulates
-    actuators, condyle.flight.Vehicle rotors, and a Simulation the limits of tendons.
+    actuators, condyle.apps.flight.Vehicle rotors, and a Simulation the limits of tendons.
     """
 
     name: str

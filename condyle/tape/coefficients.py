@@ -1,4 +1,4 @@
-"""The numbers by which elementary functions are computed. Printed by tools/coefficients.py, which says how."""
+"""The numbers by which elementary functions are computed. Printed by scripts/coefficients.py, which says how."""
 
 from dataclasses import dataclass
 

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from condyle.connect.client import connect
+from condyle.workbench.connect.client import connect
 
 where, *numbers = sys.argv[1:] or ["robot"]
 with connect(where) as link:

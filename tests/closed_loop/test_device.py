@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 from closed_loop.parts import arm_loop
-from connect.samples import swinging_loop, swinging_values
 from tape import fake_gpu
 from tape.fake_gpu import here, there, torch
+from workbench.connect.samples import swinging_loop, swinging_values
 
 import condyle as cd
 

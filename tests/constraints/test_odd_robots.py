@@ -14,7 +14,7 @@ from constraints.systems import SYSTEMS, closed
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.cli import app
+from condyle.commands.cli import app
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.description import Description
 from condyle.robot.parts import X, Y, Z, body, frame, joint, link, pose

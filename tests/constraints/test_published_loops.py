@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.doctor.diagnose import FAILS, diagnose
 from condyle.robot.conventions import a_to_mujoco, q_to_mujoco, v_to_mujoco
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
+from condyle.workbench.doctor.diagnose import FAILS, diagnose
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -49,7 +49,7 @@ CHILD = """
 import json
 import numpy as np
 import condyle as cd
-from condyle.demos import two_wheeled, wheeled_pendulum
+from condyle.apps.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.parts import link, pose, solid, sphere
 from condyle.simulate.build import build_world

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.cli import app
-from condyle.doctor.diagnose import diagnose
+from condyle.commands.cli import app
 from condyle.robot.mjcf import read_mjcf
 from condyle.robot.mjcf_collisions import geom_pairs
+from condyle.workbench.doctor.diagnose import diagnose
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -11,8 +11,8 @@ from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, 
 from condyle.robot.mjcf import read_mjcf
 from condyle.robot.parts import box, link, solid
 from condyle.robot.spatial import Pose
-from condyle.runs.recorder import Recorder
-from condyle.runs.run import read_run
+from condyle.workbench.runs.recorder import Recorder
+from condyle.workbench.runs.run import read_run
 
 DOWN = Pose(np.eye(3), np.array([0.0, 0.0, -0.3]))
 Y = np.array([0.0, 1.0, 0.0])

@@ -247,9 +247,9 @@ def test_reference_gives_the_same_bits(name: str, precision: str) -> None:
 @pytest.mark.slow
 def test_coefficients_are_those_the_script_prints() -> None:
     pytest.importorskip("mpmath")
-    path = Path(__file__).resolve().parents[2] / "tools" / "coefficients.py"
+    path = Path(__file__).resolve().parents[2] / "scripts" / "coefficients.py"
     if not path.exists():
-        pytest.skip("tools/ is not part of an installed source archive")
+        pytest.skip("scripts/ is not part of an installed source archive")
     spec = importlib.util.spec_from_file_location("coefficients_script", path)
     assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)

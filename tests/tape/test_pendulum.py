@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from processors import elsewhere
 
-from condyle.demos.compiler import MANY, compiled, digest, states
+from condyle.apps.demos.compiler import MANY, compiled, digest, states
 
 CHILD = """
 import json
-from condyle.demos.compiler import MANY, compiled, digest, states
+from condyle.apps.demos.compiler import MANY, compiled, digest, states
 f = compiled()
 print(json.dumps([f.tape.hash, digest(f(states(MANY)))]))
 """

@@ -1,0 +1,1 @@
+"""Whole applications; each could leave by moving its folder."""

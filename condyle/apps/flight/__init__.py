@@ -1,0 +1,32 @@
+"""Flying: airframes with tilting rotors as multibodies, the air around them, and their controllers, as `cd.flight.airframe`."""
+
+from condyle.apps.flight.air import Air as Air
+from condyle.apps.flight.airframe import Airframe as Airframe
+from condyle.apps.flight.airframe import RotorData as RotorData
+from condyle.apps.flight.airframe import airframe as airframe
+from condyle.apps.flight.allocation import Allocation as Allocation
+from condyle.apps.flight.attachments import ElasticArms as ElasticArms
+from condyle.apps.flight.attachments import Load as Load
+from condyle.apps.flight.battery import Battery as Battery
+from condyle.apps.flight.estimation import InertialEstimator as InertialEstimator
+from condyle.apps.flight.estimation import OffsetFreeNmpc as OffsetFreeNmpc
+from condyle.apps.flight.estimation import StateNoise as StateNoise
+from condyle.apps.flight.estimation import WrenchObserver as WrenchObserver
+from condyle.apps.flight.geometric import Geometric as Geometric
+from condyle.apps.flight.indi import Indi as Indi
+from condyle.apps.flight.nmpc import Nmpc as Nmpc
+from condyle.apps.flight.references import Circle as Circle
+from condyle.apps.flight.references import FigureEight as FigureEight
+from condyle.apps.flight.references import Hover as Hover
+from condyle.apps.flight.references import MinimumSnap as MinimumSnap
+from condyle.apps.flight.references import Steps as Steps
+from condyle.apps.flight.references import standard_scenario as standard_scenario
+from condyle.apps.flight.rigid_vehicle import RigidVehicle as RigidVehicle
+from condyle.apps.flight.scenarios import Flight as Flight
+from condyle.apps.flight.single_body import SingleBody as SingleBody
+from condyle.apps.flight.single_body import SingleBodyPlant as SingleBodyPlant
+from condyle.apps.flight.single_body import single_body as single_body
+from condyle.apps.flight.vehicle import Vehicle as Vehicle
+from condyle.apps.flight.wind import Dryden as Dryden
+from condyle.apps.flight.wind import Gust as Gust
+from condyle.apps.flight.wind import Wind as Wind

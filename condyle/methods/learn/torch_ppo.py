@@ -1,0 +1,427 @@
+"""Proximal policy optimisation with tensors of PyTorch, on a GPU or the processor: the algorithm of ppo.py, float32.
+
+The tensors of a rollout are used where they are. Learning rate, norms and statistics stay on the device, so an iteration waits
+for it once, for the numbers it reports. Products are of full float32 precision (no TF32), and nothing uses atomics, so the same
+seed gives the same weights on the same kind of device with the same PyTorch; they differ from those of ppo.py by rounding, and by
+the order of samples. The mirror image is taken of half of each minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import ControlError, require
+from condyle.methods.learn.actor import Perceptron
+from condyle.methods.learn.adam import BETA1, BETA2, EPSILON
+from condyle.methods.learn.checkpoint import undone_if_interrupted
+from condyle.methods.learn.env_arrays import checked_device, on_host
+from condyle.methods.learn.mirror import Mirror
+from condyle.methods.learn.network import Network
+from condyle.methods.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
+from condyle.methods.learn.ppo import SMALLEST_VARIANCE, Settings, checked_mirror
+from condyle.methods.learn.ppo_tile import Columns
+from condyle.methods.learn.tensor_network import Tensor, TensorNetwork, TensorRunning
+from condyle.methods.learn.tile_loss import LARGEST_LOG_RATIO
+
+SHRINK, GROW = 1.0 / 1.5, 1.5  # of the learning rate, where the KL divergence is far from the desired one
+
+
+class TorchPPO:
+    """Actor, critic, their normalisation and optimiser as tensors; `update` improves them by the samples of a rollout.
+
+    Checkpoints (`arrays`) have the layout of ppo.PPO, so either goes on with those of the other.
+    """
+
+    def __init__(
+        self,
+        observations: int,
+        actions: int,
+        privileged: int = 0,
+        settings: Settings | None = None,
+        *,
+        seed: int = 0,
+        mirror: Mirror | None = None,
+        device: str = "cuda",
+    ) -> None:
+        self.settings = s = settings or Settings()
+        if s.units:
+            raise ControlError("an LSTM is trained on the processor only: leave the device out, or train a perceptron (units=0)")
+        self.torch = torch = require("torch", "torch", "training on a device")
+        self.device, self.seed, self.iteration = checked_device(device), seed, 0
+        self.columns = c = Columns(observations, privileged, actions)
+        self.actor = Perceptron(observations, actions, s)
+        critic = Network((c.critic.stop, *s.hidden, 1), s.activation)
+        # one vector: the actor, log_std, the critic
+        self._split = self.actor.count, self.actor.count + actions
+        first = self.actor.initial(seed)
+        value = initial_policy(critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
+        start = np.concatenate([self.actor.pack(first), first.log_std, critic.pack(value.layers)])
+        self.parameters = self._tensor(start)
+        self._gradient, self._m, self._v = (torch.zeros_like(self.parameters) for _ in range(3))
+        parts, gradients = self._parts(self.parameters), self._parts(self._gradient)
+        self.log_std, self._log_std_gradient = parts[1], gradients[1]
+        self._policy_network = TensorNetwork(torch, self.actor.network, parts[0], gradients[0])
+        self._critic = TensorNetwork(torch, critic, parts[2], gradients[2])
+        self._adam_steps = 0
+        self._rate = self._tensor(s.learning_rate, torch.float64)
+        self.inputs = TensorRunning(torch, c.critic.stop, self.device)
+        self.returns = TensorRunning(torch, 1, self.device)
+        self._mirror: tuple[Tensor, Tensor] | None = None
+        checked = checked_mirror(mirror, c) if s.mirror else None
+        if checked is not None:
+            order, signs = c.mirror(checked)
+            self._mirror = self._tensor(order, torch.int64), self._tensor(signs)
+        self._block = first.block()
+
+    # ---- the policy
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of now, with the present normalisation, on the host."""
+        flat, n = on_host(self.parameters), self.columns.observations
+        mean, std = (on_host(each)[:n] for each in self._normalization())
+        try:
+            return self.actor.policy(flat[: self._split[0]], mean, std, flat[self._split[0] : self._split[1]].copy())
+        except ControlError as error:
+            raise self._diverged(str(error)) from error
+
+    def block(self) -> Any:
+        """The form of the policy, for the kernel of an environment."""
+        return self._block
+
+    def kernel_arrays(self) -> dict[str, Tensor]:
+        """The weights, the normalisation and the deviations of the policy of now, as the kernel of an environment takes them."""
+        torch, n = self.torch, self.columns.observations
+        layers = [torch.cat((Wt.T, b[:, None]), 1) for Wt, b in self._policy_network.layers]
+        found = dict(zip([w.name for w in self._block.tables.values()], layers, strict=True))
+        mean, std = self._normalization()
+        bound = torch.full((1,), OBSERVATION_CLIP, device=self.device)
+        normalization = {"mean": mean[:n].contiguous(), "std": std[:n].contiguous(), "observation_clip": bound}
+        found |= {p.name: normalization[name] for name, p in self._block.parameters.items()}
+        return {**{f"policy:{name}": value for name, value in found.items()}, "policy:std": self.log_std.exp()}
+
+    def start_from(self, policy: Any) -> None:
+        """None; the actor, its deviations and the normalisation of observations are those of `policy`; the critic stays."""
+        if not self.actor.fits(policy):
+            raise ControlError(
+                f"the policy to begin with is of the kind '{policy.kind}' with sizes {policy.sizes}, and the task trains "
+                f"{self.actor.form}: give a policy of this task, or the same hidden sizes"
+            )
+        flat, log_std, _ = self._parts(self.parameters)
+        flat.copy_(self._tensor(self.actor.pack(policy)))
+        log_std.copy_(self._tensor(np.maximum(policy.log_std, np.log(self.settings.min_std))))
+        count, mean, squares = self.inputs.arrays()
+        if not self.inputs.count:
+            count, squares = np.ones_like(count), np.ones_like(squares)
+        n = self.columns.observations
+        mean[:n] = policy.mean
+        squares[:n] = np.maximum(policy.std.astype(float) ** 2 - SMALLEST_VARIANCE, 0.0) * count[:n]
+        self.inputs.restore(np.stack([count, mean, squares]))
+
+    # ---- one iteration
+
+    def begin(self, env: Any, init: Any = None) -> None:
+        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if given."""
+        first = env.rollout(self if init is None else init, self.settings.steps)
+        self.inputs = TensorRunning(self.torch, self.columns.critic.stop, self.device)
+        self.inputs.add_rows(self._seen(first.observations, first.privileged).flatten(0, -2))
+        if init is not None:
+            self.start_from(init)
+
+    def iterate(self, env: Any, record: Any = ()) -> tuple[Any, dict[str, float]]:
+        """(rollouts of all robots with these records, numbers of the iteration); actor and critic are improved."""
+        timer = _Timer(self.torch, self.device)
+        rollouts = env.rollout(self, self.settings.steps, record=record)
+        timer.stop()
+        found = self.update(rollouts)  # waits for the device, so the time is known then
+        return rollouts, found | {"simulating": timer.seconds}
+
+    def update(self, rollouts: Any) -> dict[str, float]:
+        """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
+        with undone_if_interrupted([self, self.inputs, self.returns], [self.parameters, self._m, self._v]):
+            return self._update(rollouts)
+
+    def _update(self, rollouts: Any) -> dict[str, float]:
+        torch, s = self.torch, self.settings
+        self.iteration += 1
+        with torch.no_grad(), _full_precision(torch):
+            rows, moments, deviation = self._rows(rollouts)
+            samples = len(rows)
+            size = -(-samples // s.minibatches)
+            found = []
+            for order in self._orders(samples):
+                found += [self._minibatch(rows, order[start : start + size]) for start in range(0, samples, size)]
+            self._add_inputs(moments, samples)
+            sums = torch.stack(found).sum(0)
+            last = torch.stack([self._rate, self.log_std.exp().mean().double(), deviation])
+            numbers = torch.cat([sums, last]).tolist()  # the one wait of an iteration
+        surrogate, value_loss, clipped, kl, norm, rate, std, deviation = numbers
+        if not np.isfinite(deviation):
+            raise self._diverged("rewards or values are not finite")
+        steps, seen = s.epochs * s.minibatches, float(s.epochs * samples)
+        return {
+            "kl": kl / steps,
+            "learning_rate": rate,
+            "std": std,
+            "surrogate": -surrogate / seen,
+            "value_loss": value_loss / seen,
+            "clipped": clipped / seen,
+            "gradient_norm": norm / steps,
+        }
+
+    def _orders(self, samples: int) -> Iterator[Tensor]:
+        """A random order of the samples for each epoch, by seed and iteration."""
+        seed = np.random.SeedSequence([self.seed, self.iteration]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+        generator = self.torch.Generator(self.device).manual_seed(int(seed))
+        for _ in range(self.settings.epochs):
+            yield self.torch.randperm(samples, generator=generator, device=self.device)
+
+    def _minibatch(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Sums over the samples of a minibatch and its KL divergence and norm, after one step of Adam."""
+        torch, s, c = self.torch, self.settings, self.columns
+        batch = rows[index]
+        n = originals = len(batch)
+        if self._mirror is not None:
+            order, signs = self._mirror
+            originals = n - n // 2
+            batch[originals:] = batch[originals:, order] * signs
+        means, values = self._policy_network.forward(batch[:, : c.observations]), self._critic.forward(batch[:, c.critic])[:, 0]
+        inverse = torch.exp(-self.log_std)
+        z = (batch[:, c.action] - means) * inverse
+        squares = z * z
+        distance = ((means[:originals] - batch[:originals, c.mean]) * inverse).square().sum() / originals
+        advantage, target, old_value, old_log = batch[:, c.advantage : c.advantage + 4].unbind(1)
+
+        # surrogate: min(ratio A, clip(ratio) A), and its derivative by the logarithm of the probability
+        log_ratio = squares.sum(1).mul_(-0.5).sub_(old_log).sub_(self.log_std.sum())
+        ratio = log_ratio.clamp_(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO).exp_()
+        weight, bounded = ratio * advantage, ratio.clamp(1.0 - s.clip, 1.0 + s.clip) * advantage
+        active = weight <= bounded
+        surrogate = torch.minimum(weight, bounded).sum()
+        weight = torch.where(active, weight, 0.0).mul_(-1.0 / n)
+        # gradients by log_std and by the means: weight (z^2 - 1), weight z / std, and the penalty on means beyond the bound
+        torch.mv((squares - 1.0).T, weight, out=self._log_std_gradient)
+        self._log_std_gradient.sub_(s.entropy)  # the entropy is the sum of log_std, and a constant
+        by_means = z.mul_(weight[:, None]).mul_(inverse)
+        if s.action_bound is not None and s.bound_coefficient > 0.0:
+            by_means.add_(means - means.clamp(-s.action_bound, s.action_bound), alpha=2.0 * s.bound_coefficient / n)
+
+        # critic: squared error against the target, or that of a value near the old one if it is larger
+        error = values - target
+        squared = error * error
+        if s.value_clip is not None:
+            change = values - old_value
+            near = (old_value + change.clamp(-s.value_clip, s.value_clip) - target).square_()
+            # where nothing is clipped both are the same, but for rounding
+            counted = (squared >= near) | (change.abs_() <= s.value_clip)
+            error, squared = torch.where(counted, error, 0.0), torch.maximum(squared, near)
+        self._policy_network.backward(by_means)
+        self._critic.backward(error.mul(2.0 * s.value_coefficient / n)[:, None])
+
+        kl = self._kl(distance)
+        self._adapt(kl)
+        norm = self._clip_norm(self._gradient[: self._split[1]])
+        self._clip_norm(self._gradient[self._split[1] :])
+        self._step()
+        return torch.stack([each.double() for each in (surrogate, squared.sum(), n - active.sum(), kl, norm)])
+
+    def _kl(self, distance: Tensor) -> Tensor:
+        """Mean KL divergence from the policy that took the actions, for the mean squared distance of the means in deviations."""
+        change = (self._old_log_std - self.log_std).double()
+        return ((2.0 * change).exp_().mul_(0.5).sub_(0.5).sub_(change)).sum() + 0.5 * distance.double()
+
+    def _adapt(self, kl: Tensor) -> None:
+        """None; the learning rate follows the KL divergence."""
+        s, torch = self.settings, self.torch
+        wanted = s.kl_at(self.iteration)
+        if wanted is not None:
+            less, more = (self._rate * SHRINK).clamp_(min=s.smallest_rate), (self._rate * GROW).clamp_(max=s.largest_rate)
+            slow = (kl > 0.0) & (kl < 0.5 * wanted)
+            self._rate = torch.where(kl > 2.0 * wanted, less, torch.where(slow, more, self._rate))
+
+    def _clip_norm(self, gradient: Tensor) -> Tensor:
+        """The Euclidean norm of the gradient before it is scaled down to its bound, where it is larger."""
+        bound = self.settings.max_gradient_norm
+        norm = self.torch.linalg.vector_norm(gradient, dtype=self.torch.float64)
+        gradient.mul_((bound / (norm + 1e-6)).clamp_(max=1.0).float())
+        return norm
+
+    def _step(self) -> None:
+        """None; one step of Adam."""
+        g, s = self._gradient, self.settings
+        self._adam_steps += 1
+        self._m.mul_(BETA1).add_(g, alpha=1.0 - BETA1)
+        self._v.mul_(BETA2).addcmul_(g, g, value=1.0 - BETA2)
+        scale = self._v.sqrt().mul_(1.0 / np.sqrt(1.0 - BETA2**self._adam_steps)).add_(EPSILON)
+        rate = (self._rate / (1.0 - BETA1**self._adam_steps)).float()
+        self.parameters.sub_((self._m / scale).mul_(rate))
+        self.log_std.clamp_(min=float(np.log(s.min_std)))
+
+    # ---- samples
+
+    def _rows(self, rollouts: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """(rows of all samples, sums of normalised inputs and of their squares, deviation of the advantages)."""
+        torch, s, c = self.torch, self.settings, self.columns
+        seen = self._seen(rollouts.observations, rollouts.privileged)
+        if seen.shape[-1] != c.critic.stop:
+            raise ControlError(f"the critic takes {c.critic.stop} observations, and the environment gives {seen.shape[-1]}")
+        self._old_log_std = self.log_std.clone()
+        mean, std = self._normalization()
+        inverse = 1.0 / std
+        rows = torch.zeros((*seen.shape[:2], c.width), device=self.device)
+        x = rows[..., c.critic]
+        torch.mul(seen - mean, inverse, out=x)
+        moments = torch.stack([x.sum((0, 1), dtype=torch.float64), (x * x).sum((0, 1), dtype=torch.float64)])
+        x.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+        rows[..., c.action], rows[..., c.mean] = rollouts.actions, rollouts.means
+        z = (rows[..., c.action] - rows[..., c.mean]) * torch.exp(-self.log_std)
+        rows[..., c.advantage + 3] = -0.5 * (z * z).sum(-1) - self.log_std.sum()
+        last = ((self._seen(rollouts.last_observations, rollouts.last_privileged) - mean) * inverse).clamp_(
+            -OBSERVATION_CLIP, OBSERVATION_CLIP
+        )
+        # values in the units of the reward, advantages, and the returns that normalise the critic
+        center, scale = self._return_scale()
+        flat = rows.flatten(0, 1)
+        values = (self._critic.forward(flat[:, c.critic])[:, 0] * scale + center).view(rows.shape[:2])
+        last_values = self._critic.forward(last)[:, 0] * scale + center
+        ends = rollouts.terminated, rollouts.truncated
+        advantages = generalized_advantages(torch, rollouts.rewards.float(), values, last_values, *ends, s.gamma, s.lam)
+        rows[..., c.advantage + 1], rows[..., c.advantage + 2] = self._normalized_returns(advantages + values, values)
+        exact = advantages.double()
+        center, deviation = exact.mean(), exact.std(correction=0)
+        rows[..., c.advantage] = (advantages - center.float()) * (1.0 / (deviation + 1e-8)).float()
+        return flat, moments, deviation
+
+    def _normalized_returns(self, returns: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Targets and old values of the critic, whose last layer changes so that its values stay the same (PopArt)."""
+        center, scale = self._return_scale()
+        self.returns.add_rows(returns.reshape(-1, 1))
+        new_center, new_scale = self._return_scale()
+        Wt, b = self._critic.layers[-1]
+        Wt.mul_(scale / new_scale)
+        b.copy_((b * scale + center - new_center) / new_scale)
+        return (returns - new_center) / new_scale, (values - new_center) / new_scale
+
+    def _return_scale(self) -> tuple[Tensor, Tensor]:
+        return self.returns.mean.float(), (self.returns.variance + 1e-8).sqrt_().float()
+
+    def _normalization(self) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of the inputs, float32; those of a mirrored robot are the same."""
+        mean, variance = self.inputs.mean, self.inputs.variance
+        if self._mirror is not None:
+            order, signs = (part[: self.columns.critic.stop] for part in self._mirror)
+            square = variance + mean * mean
+            mean = 0.5 * (mean + signs * mean[order])
+            variance = (0.5 * (square + square[order]) - mean * mean).clamp_(min=0.0)
+        return mean.float(), (variance + SMALLEST_VARIANCE).sqrt_().float()
+
+    def _add_inputs(self, moments: Tensor, samples: int) -> None:
+        """None; sums of inputs that were normalised by `_normalization`, and of their squares, are part of the statistics."""
+        mean, std = (each.double() for each in self._normalization())
+        center = moments[0] / samples
+        squares = (moments[1] - samples * center * center).clamp_(min=0.0)
+        self.inputs.add(samples, mean + std * center, std * std * squares)
+
+    def _seen(self, observations: Tensor, privileged: Tensor) -> Tensor:
+        """What the critic sees."""
+        parts = [observations.float()] + ([privileged.float()] if self.columns.privileged else [])
+        return self.torch.cat(parts, -1)
+
+    # ---- checkpoints
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that the next iteration depends on, on the host."""
+        return {
+            "parameters": on_host(self.parameters).copy(),
+            "adam_m": on_host(self._m).copy(),
+            "adam_v": on_host(self._v).copy(),
+            "inputs": self.inputs.arrays(),
+            "returns": self.returns.arrays(),
+            "counters": np.array([self.iteration, self._adam_steps, self.seed], np.int64),
+            "learning_rate": np.array([float(self._rate)]),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
+        for name, own in self.arrays().items():
+            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
+        for target, name in ((self.parameters, "parameters"), (self._m, "adam_m"), (self._v, "adam_v")):
+            target.copy_(self._tensor(arrays[name]))
+        self.inputs.restore(arrays["inputs"])
+        self.returns.restore(arrays["returns"])
+        self.iteration, self._adam_steps, self.seed = (int(each) for each in arrays["counters"])
+        self._rate = self._tensor(float(arrays["learning_rate"][0]), self.torch.float64)
+
+    def _parts(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Parameters of the actor, log_std, parameters of the critic: views."""
+        return flat[: self._split[0]], flat[self._split[0] : self._split[1]], flat[self._split[1] :]
+
+    def _tensor(self, value: Any, dtype: Any = None) -> Tensor:
+        return self.torch.tensor(value, dtype=dtype or self.torch.float32, device=self.device)
+
+    def _diverged(self, why: str) -> ControlError:
+        return ControlError(
+            f"training diverged in iteration {self.iteration}: {why}; try a smaller learning_rate, desired_kl or reward"
+        )
+
+
+def generalized_advantages(
+    torch: Any,
+    rewards: Tensor,
+    values: Tensor,
+    last_values: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    gamma: float,
+    lam: float,
+) -> Tensor:
+    """Advantages (robots, steps) (Schulman et al. 2016); an episode that is truncated goes on with its present value."""
+    v = values.T.contiguous()  # steps first: rows of all robots
+    goes_on = torch.where((terminated | truncated).T, 0.0, gamma)
+    after = torch.cat([v[1:], last_values[None]])
+    delta = rewards.T + gamma * v * (truncated & ~terminated).T + goes_on * after - v
+    kept = goes_on * lam
+    advantages = torch.empty_like(delta)
+    sum_after = torch.zeros_like(last_values)
+    for k in range(len(v) - 1, -1, -1):
+        sum_after = torch.addcmul(delta[k], kept[k], sum_after, out=advantages[k])
+    return advantages.T
+
+
+@contextmanager
+def _full_precision(torch: Any) -> Iterator[None]:
+    """Products of float32 with all of its digits, whatever the caller has chosen."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class _Timer:
+    """Seconds of what is queued until `stop`; on a GPU they are known once it has been waited for."""
+
+    def __init__(self, torch: Any, device: str) -> None:
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device != "cpu" else []
+        self.start, self.end = perf_counter(), 0.0
+        if self.events:
+            self.events[0].record(torch.cuda.current_stream(device))
+            self.stream = torch.cuda.current_stream(device)
+
+    def stop(self) -> None:
+        """None; the time is over."""
+        self.end = perf_counter()
+        if self.events:
+            self.events[1].record(self.stream)
+
+    @property
+    def seconds(self) -> float:
+        """From the making of the timer to `stop`."""
+        return 1e-3 * float(self.events[0].elapsed_time(self.events[1])) if self.events else self.end - self.start

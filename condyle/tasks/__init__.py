@@ -1,1 +1,0 @@
-"""Tasks to learn: robots with their sensors, rewards, randomisation and scores, by name."""

@@ -1,0 +1,1 @@
+"""What people look at and connect: runs, views, other programs, the doctor, other engines."""

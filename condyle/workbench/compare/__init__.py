@@ -1,0 +1,1 @@
+"""Other engines beside Condyle: the same robot, world and policy in MuJoCo."""
