@@ -246,7 +246,8 @@ def how_to_threads(path: Path) -> None:
     left, right = figure.subplots(1, 2)
     for k, (q, color) in enumerate(zip(p["swings"], (BLUE, GREEN, ORANGE, RED), strict=True)):
         left.plot(0.002 * np.arange(len(q)), q, color=color, lw=1.2, label=f"thread {k + 1}")
-    left.legend(frameon=False, fontsize=10)
+    left.set_ylim(-2.4, 3.6)  # the legend is above the curves
+    left.legend(frameon=False, fontsize=10, ncols=2, loc="upper center")
     labelled(left, "Angle, each with its own damping", "time, s", "rad")
     limits, ends = 1000.0 * np.array(p["limits"]), 1000.0 * np.array(p["ends"])
     right.plot(limits, limits, color=FAINT, lw=3.0, label="limit")

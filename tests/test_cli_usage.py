@@ -238,7 +238,11 @@ def test_a_robot_below_the_ground_gets_a_hint(tmp_path):
     path.write_text(biped().replace('<box size="0.1 0.1 0.1"/>', '<sphere radius="0.05"/>'))
     fallen = ("sim", path, "--base", "free", "--seconds", "2", "--joint", "*=1.2", "--passive")
     said = condyle(*fallen, "--contacts", "l_foot", "--contacts", "r_foot").stderr
-    assert re.fullmatch(r"note: pelvis is [\d.]+ m below the ground, .* --contacts auto lets the whole robot touch it\n", said)
+    between, below = said.splitlines()
+    assert re.fullmatch(
+        r"note: links stick out between the contact points: 'pelvis' by \d+ mm; .* --contacts pelvis --contacts auto", between
+    )
+    assert re.fullmatch(r"note: pelvis is [\d.]+ m below the ground, .* --contacts auto lets the whole robot touch it", below)
     assert condyle(*fallen, "--contacts", "*").stderr == condyle(*fallen).stderr == ""
     # by hand: the body's sphere with its center a metre below
     simulation = Scene(Origin(str(path), "free")).simulation()

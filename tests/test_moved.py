@@ -10,7 +10,7 @@ import pytest
 from condyle.moved import DOORS, MOVED, new_name
 from condyle.registered import LOOPS, registered
 
-OLD_MODULES = ("control.paths", "control.lqr", "tasks.pidog", "tasks.registry", "deploy.deploy", "identify.log", "robot.to_mujoco")
+OLD_MODULES = ("control.paths", "control.lqr", "tasks.pidog", "tasks.registry", "deploy.deploy", "robot.to_mujoco")
 
 
 @pytest.mark.parametrize("old", OLD_MODULES)

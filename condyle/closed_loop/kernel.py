@@ -11,7 +11,18 @@ import numpy as np
 
 from condyle.closed_loop.arguments import halves
 from condyle.closed_loop.episode import COUNT, SIGNALS, TICK, Draw
-from condyle.closed_loop.plant import ACCELERATION, FORCES, Clock, Commands, Plant, PlantStep, commands, plant_laws, plant_step
+from condyle.closed_loop.plant import (
+    ACCELERATION,
+    FORCES,
+    SMOOTHING,
+    Clock,
+    Commands,
+    Plant,
+    PlantStep,
+    commands,
+    plant_laws,
+    plant_step,
+)
 from condyle.closed_loop.tick import Tick, as_numbers, signals_of
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
@@ -59,7 +70,7 @@ def discover(loop: Loop) -> Plan:
         shapes = {name: np.shape(value) for name, value in tick.signals.items()}
         if world is not None:
             shapes |= {name: np.shape(value) for name, value in _given_signals(given).items()}
-            shapes |= {ACCELERATION: (nv,), **({FORCES: (len(world.points), 3)} if world.points else {})}
+            shapes |= {ACCELERATION: (nv,), **({FORCES: (len(world.points), 3)} if world.points else {}), SMOOTHING: ()}
         for name in given.signals:
             if name in (*shapes, *loop.inputs, "x", "q", "v", "t", "tick", "residual"):
                 raise ControlError(f"the loop's function gives an output '{name}', which is the name of something else")
@@ -127,7 +138,7 @@ class Context:
             residual, found = end.residual, {ACCELERATION: end.acceleration, FORCES: end.contact_forces}
             parts |= {"q": end.q, "v": end.v}
             tick.next |= found
-            signals |= _given_signals(given) | found
+            signals |= _given_signals(given) | found | {SMOOTHING: end.smoothing}
         parts |= {name: tick.next.get(name, before) for name, before in values.items()}
         if loop.episode is not None:
             parts[TICK] = values[TICK] + 1.0
@@ -168,7 +179,8 @@ class Context:
         signals = tick.signals | given.signals
         if world is not None:
             signals |= _given_signals(given)
-            signals |= {name: np.zeros(loop.plan.signals[name]) for name in (ACCELERATION, FORCES) if name in loop.plan.signals}
+            none = (ACCELERATION, FORCES, SMOOTHING)
+            signals |= {name: np.zeros(loop.plan.signals[name]) for name in none if name in loop.plan.signals}
         return {name: tick.next.get(name, value) for name, value in values.items()}, signals
 
     def _plant(self, q: Any, v: Any, t: Any, given: Commands) -> PlantStep:

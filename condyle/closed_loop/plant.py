@@ -27,6 +27,7 @@ from condyle.tape.array import array
 from condyle.tape.loop import loop, scan
 
 ACCELERATION, FORCES = "acceleration", "contact_forces"
+SMOOTHING = "smoothing"
 
 
 class Clock:
@@ -182,13 +183,17 @@ def _wrenches(world: World, given: Any) -> dict[tuple[str, str], Array]:
 
 @dataclass(frozen=True)
 class PlantStep:
-    """The robot after a tick: configuration, velocity, residual of the solver, mean acceleration and contact forces."""
+    """The robot after a tick: configuration, velocity, residual of the solver, mean acceleration and contact forces.
+
+    `smoothing`: the largest with which a step of the tick was solved, as `Status.smoothing` has it.
+    """
 
     q: Array
     v: Array
     residual: Any
     acceleration: Array
     contact_forces: Array
+    smoothing: Any
 
 
 def commanded_world(world: World, t: Any, given: Commands) -> tuple[World, Array, Array | None]:
@@ -228,14 +233,14 @@ def plant_step(
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
         end = integrate_step(world, Inputs(q, v, u, t, six), integrator)
-        return end.q, end.v, end.residual, end.contact_impulses * (1.0 / world.h)
+        return end.q, end.v, end.residual, end.contact_impulses * (1.0 / world.h), end.least_smoothing
 
     def over(q1: Array, v1: Array) -> Array:
         return mean_acceleration(world, world.h * float(substeps), (q, v), (q1, v1))
 
     if substeps == 1:
-        q1, v1, residual, forces = one(q, v, t)
-        return PlantStep(q1, v1, residual, over(q1, v1), forces)
+        q1, v1, residual, forces, least = one(q, v, t)
+        return PlantStep(q1, v1, residual, over(q1, v1), forces, world.effective_smoothing(least))
     points = len(world.points)
 
     def body(i: Any, state: Any) -> Any:
@@ -246,12 +251,14 @@ def plant_step(
             "v": end[1],
             "residual": np.maximum(state["residual"], end[2]),
             "f": state["f"] + end[3] * n if points else state["f"],
+            "least": np.maximum(state["least"], end[4]),
         }
 
-    start = {"q": q, "v": v, "residual": 0.0, "f": np.zeros((max(points, 1), 3))}
+    start = {"q": q, "v": v, "residual": 0.0, "f": np.zeros((max(points, 1), 3)), "least": 0.0}
     end = loop(body, start, substeps)
     forces = end["f"] if points else np.zeros((0, 3))
-    return PlantStep(end["q"], end["v"], end["residual"], over(end["q"], end["v"]), forces)
+    acceleration, smoothing = over(end["q"], end["v"]), world.effective_smoothing(end["least"])
+    return PlantStep(end["q"], end["v"], end["residual"], acceleration, forces, smoothing)
 
 
 def mean_acceleration(world: World, dt: Any, before: tuple[Array, Array], after: tuple[Array, Array]) -> Array:

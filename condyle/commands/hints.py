@@ -1,7 +1,8 @@
-"""Hints next to a result: commands to type next, warnings about a robot's file, links below the ground."""
+"""Hints next to a result: commands to type next, warnings about a robot's file, links below the ground or between points."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -48,6 +49,13 @@ def file_hints(origin: Origin) -> FileHints:
     found = diagnose(origin.source, **origin.reader_options).findings
     fixed_in_air = origin.base is None and any(finding.rule == FIXED_BASE for finding in found)
     return FileHints(origin.source, sum(finding.severity != HINT for finding in found), fixed_in_air)
+
+
+def contact_hints(simulation: Simulation) -> list[str]:
+    """What `simulation.report` says of contact points: those left out, and links that stick out between the others."""
+    notes = simulation.report[len(simulation.robot.report) :]
+    # the advice for a command line
+    return [re.sub(r"contacts=\['(.*)', 'auto'\]", lambda m: f"--contacts {quote(m[1])} --contacts auto", note) for note in notes]
 
 
 def ground_hints(simulation: Simulation, x: np.ndarray) -> list[str]:

@@ -17,7 +17,7 @@ from condyle.apps.demos.checks import next_rows
 from condyle.commands import options
 from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.controllers import CONTROLLERS, Plan, loop_of, start
-from condyle.commands.hints import file_hints, ground_hints, shell_command
+from condyle.commands.hints import contact_hints, file_hints, ground_hints, shell_command
 from condyle.commands.scene import Origin, Scene, base_frames, joint_indices
 from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, ControlError, SimulationError
@@ -173,7 +173,7 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
                 raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {text}{kept}") from error
             wall = perf_counter() - clock
         run = recorder.finish()
-        hints = (*file_hints(scene.origin).sentences, *ground_hints(run.simulation, run.x[-1]))
+        hints = (*file_hints(scene.origin).sentences, *contact_hints(simulation), *ground_hints(run.simulation, run.x[-1]))
         return Outcome(run, residual, wall, interrupted(), hints)
 
 

@@ -63,6 +63,7 @@ class StepResult:
     acceleration: Array
     contact_impulses: Array
     solution: Solution | None = None  # of the one velocity that an Euler method solves for
+    least_smoothing: Any = 0.0  # the largest on the way of the least smoothing of the laws, J; see solver.py
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def integrate_step(
     if integrator not in TABLES:
         after = velocity(x)
         q, v = displaced(world, x.q, x.v if integrator == "explicit_euler" else after.v, after.v)
-        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, after.solution)
+        solution, least = after.solution, after.least_smoothing
+        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, solution, least)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq, v = stage(world, x, row[0], state["rate"], state["a"])
@@ -92,27 +94,28 @@ def integrate_step(
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         impulses = state["impulses"] + after.contact_impulses * row[1]
         worst = np.maximum(state["residual"], after.residual)
-        new = {"rate": rate, "a": a, **sums, "impulses": impulses, "residual": worst}
+        least = np.maximum(state["smoothing"], after.least_smoothing)
+        new = {"rate": rate, "a": a, **sums, "impulses": impulses, "residual": worst, "smoothing": least}
         if bases:
             force = momentum_rate(world, at, after.acceleration)
             new["momentum"] = state["momentum"] + in_axes_before(world, dq, force) * (h * row[1])
         return new, ()
 
     still, zero, none = np.zeros(world.nd), np.zeros(world.nv), np.zeros((len(world.points), 3))
-    start = {"rate": still, "a": zero, "dq": still, "dv": zero, "impulses": none, "residual": 0.0}
+    start = {"rate": still, "a": zero, "dq": still, "dv": zero, "impulses": none, "residual": 0.0, "smoothing": 0.0}
     bases = base_translations(world) if world.coordinate_map.identity else []
     if bases:
         start["momentum"] = momentum(world, x.q, x.v)
     end, _ = scan(body, start, TABLES[integrator])
     q, v = moved(world, x.q, end["dq"], x.v + end["dv"])
     if not bases:
-        return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"])
+        return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"], None, end["smoothing"])
     # what forces gave each free base, whatever the joints did meanwhile: velocities at the stages have it to the method's order
     left = in_axes_after(world, end["dq"], end["momentum"]) - momentum(world, q, v)
     for base, mass in bases:
         v[base] = v[base] + left[base] * (1.0 / mass)
     a = (in_axes_before(world, end["dq"], v) - x.v) * (1.0 / h)
-    return StepResult(q, v, end["residual"], a, end["impulses"])
+    return StepResult(q, v, end["residual"], a, end["impulses"], None, end["smoothing"])
 
 
 def momentum_rate(world: World, x: Inputs, a: Array) -> Array:

@@ -16,7 +16,7 @@ from condyle.robot.spatial import Array
 from condyle.simulate.config import EULER
 from condyle.simulate.folded_world import folded
 from condyle.simulate.hessian import weighted_hessian
-from condyle.simulate.integrate import integrate_step, step_jacobian
+from condyle.simulate.integrate import StepResult, integrate_step, step_jacobian
 from condyle.simulate.law_residuals import law_residuals
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import Solution, limit
@@ -67,8 +67,8 @@ def packed(stepper: Stepper, x: Array, q: Array, v: Array) -> Array:
     return np.concatenate([q, v, x[-1:] + 1.0] if stepper.world.timed else [q, v])
 
 
-def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any, Solution | None]:
-    """(the next state, the worst residual so far, the solution) of one step of the physics; see `checked_step`."""
+def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any, StepResult]:
+    """(the next state, the worst residual so far, the rest) of one step of the physics; see `checked_step`."""
     begin = unpacked(stepper, x, u, wrenches)
     if isinstance(worst, Scalar):
         # NaN ends the solver at once: a state that stays as it is costs little in all further steps
@@ -88,8 +88,8 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst:
     # that of the step from which on a state stays as it is
     worst = where(worst <= limit(), residual, worst) if isinstance(worst, Scalar) else residual
     if other is None:
-        return where(worst <= limit(), after, x), worst, end.solution
-    return other.whole_state(where(worst <= limit(), moved, before)), worst, end.solution
+        return where(worst <= limit(), after, x), worst, end
+    return other.whole_state(where(worst <= limit(), moved, before)), worst, end
 
 
 def differentiable(stepper: Stepper) -> Stepper:
@@ -139,6 +139,26 @@ def inlined_rollout(stepper: Stepper, x: Array, us: Array, wrenches: Array | Non
     return rollout(differentiable(stepper), x, us, wrenches)
 
 
+def smoothing(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None) -> Any:
+    """The largest smoothing that a step of a rollout is solved with, and the largest residual."""
+    least = stepper.world.effective_smoothing(0.0)
+
+    def body(state: Any, u: Any) -> Any:
+        x, worst, largest = state
+        after, residual, end = substep(stepper, x, u, wrenches, worst)
+        used = np.maximum(largest, stepper.world.effective_smoothing(end.least_smoothing))
+        # steps of a state that stays as it is count no more
+        return after, residual, where(worst <= limit(), used, largest)
+
+    def tick(_: Any, state: Any, u: Any) -> Any:
+        if stepper.substeps == 1:
+            return body(state, u), ()
+        return loop(lambda _, state: body(state, u), state, stepper.substeps), ()
+
+    (_, residual, largest), _ = scan(tick, (x, 0.0, least), us)
+    return {"residual": residual, "smoothing": largest}
+
+
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
     """A and B of one step of the physics; before them, if `gives_state`, the state after it and the residual."""
     solution: Solution | None = None
@@ -164,7 +184,8 @@ def _solved_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -
 
     def body(_: Any, state: Any, u: Any) -> Any:
         nonlocal rebuild
-        after, worst, found = substep(stepper, state[0], u, wrenches, state[1])
+        after, worst, end = substep(stepper, state[0], u, wrenches, state[1])
+        found = end.solution
         if found is None:
             return (after, worst), None
         leaves, rebuild, _ = flatten((found.dv, found.iterates, found.points or ()))
@@ -224,6 +245,7 @@ def hessian(stepper: Stepper, x: Array, u: Array, weight: Array, wrenches: Array
 KERNELS: dict[str, Callable[..., Any]] = {
     "step": step,
     "rollout": rollout,
+    "smoothing": smoothing,
     "inlined_step": inlined_step,
     "inlined_rollout": inlined_rollout,
     "jacobians": jacobians,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from condyle.simulate.solver import LIMIT
-from condyle.simulate.status import Status
+from condyle.simulate.status import Questions, Status, given_smoothing
+from condyle.simulate.world import World
 from condyle.tape.function import Function
 
 OK = np.asarray(True)
@@ -50,9 +51,10 @@ def _snapshot(parameters: Mapping[str, Any]) -> Any:
 class OneState:
     """The fast calls of a simulation's step, by names of parameters and lanes; each is known after the first such step."""
 
-    def __init__(self, controls: int) -> None:
-        self.controls = controls
-        self._idle = np.zeros((1, max(controls, 1)))
+    def __init__(self, world: World) -> None:
+        self.world, self.controls = world, world.nu
+        self._idle = np.zeros((1, max(world.nu, 1)))
+        self._questions = Questions(None, given_smoothing(world, {}))
         self._fast: dict[Any, Any] = {}
         self._parameters = CheckedParameters()
 
@@ -79,7 +81,10 @@ class OneState:
         # a state that is not finite or does not converge has a residual above the limit, or none
         if found is None or not found[1] <= LIMIT:
             return None
-        return found[0][0], Status(found[1], OK)
+        questions = self._questions
+        if parameters and "contact.smoothing" in parameters:
+            questions = Questions(None, given_smoothing(self.world, parameters))
+        return found[0][0], Status(found[1], OK, questions)
 
     def keep(self, function: Function, given: tuple[Any, ...], parameters: Mapping[str, Any] | None, lanes: int | None) -> None:
         """None; after a step of one float64 state by `function`: the next one like it is fast. `given`: checked parameters."""

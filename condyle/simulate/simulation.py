@@ -132,7 +132,7 @@ class Simulation:
         self._last = LastStatus()
         self._world = build_world(robot, config)
         self._functions: dict[Any, Function] = {}
-        self._one_state = OneState(self.nu)
+        self._one_state = OneState(self._world)
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the simulation depends on."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import local
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from condyle.tape.scalar import Scalar
 
 if TYPE_CHECKING:
     from condyle.simulate.simulation import Simulation
+    from condyle.simulate.world import World
 
 
 @dataclass(frozen=True)
@@ -42,41 +44,69 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Questions:
+    """What finds the failures of a call and the smoothing of its states when it is called; None where nothing does."""
+
+    failures: Callable[[], Iterator[Failure]] | None = None
+    smoothing: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
 class Status:
     """The largest residual of the solver for each state of a call, and whether the state was stepped.
 
-    Both are traced values inside a trace, and arrays on the GPU for states there. `failures` names the laws that were not obeyed.
+    Both are traced values inside a trace, and arrays on the GPU for states there. `failures` names the laws that were not obeyed,
+    `smoothing` is that with which the states were solved.
     """
 
     residual: Any
     ok: Any
-    look: Callable[[], Iterator[Failure]] | None = field(default=None, repr=False, compare=False)
+    questions: Questions = field(default=Questions(), repr=False, compare=False)
 
     @staticmethod
-    def of(residual: Any, look: Callable[[np.ndarray], Callable[[], Iterator[Failure]]] | None = None) -> Status:
+    def of(
+        residual: Any,
+        look: Callable[[np.ndarray], Callable[[], Iterator[Failure]]] | None = None,
+        smoothing: Callable[[], Any] | None = None,
+    ) -> Status:
         """The status after a call whose solver ended with these residuals.
 
-        `look`: of the places of states that were not stepped, what finds their failures when it is called.
+        `look`: of the places of states that were not stepped, what finds their failures when it is called. `smoothing`: what
+        finds that of all states.
         """
-        enough = limit()
         if on_device((residual,)):
             return Status(residual, residual <= (LIMIT_SINGLE if "32" in str(residual.dtype) else LIMIT))
         if isinstance(residual, Scalar):
-            return Status(residual, residual <= enough)
+            return Status(residual, residual <= limit())
         residual = np.asarray(residual)
         ok = residual <= (LIMIT_SINGLE if residual.dtype == np.float32 else LIMIT)
-        return Status(residual, ok, None if look is None or np.all(ok) else look(np.argwhere(~ok)))
+        failures = None if look is None or ok.all() else look(np.argwhere(~ok))
+        return Status(residual, ok, Questions(failures, smoothing))
 
     @property
     def failures(self) -> list[Failure]:
         """One for each state that was not stepped; the first call compiles what looks at the laws one by one."""
-        return [] if self.look is None else list(self.look())
+        return [] if self.questions.failures is None else list(self.questions.failures())
 
     @property
     def first_failure(self) -> Failure:
         """That of the first state that was not stepped."""
-        assert self.look is not None
-        return next(self.look())
+        assert self.questions.failures is not None
+        return next(self.questions.failures())
+
+    @property
+    def smoothing(self) -> Any:
+        """The largest smoothing with which a step of each state was solved, in the unit of the option of the simulation.
+
+        In float64 it is the simulation's own. In float32 it is larger where a state was solved again: the first call compiles
+        what steps the arrays of the call once more, which must not have changed.
+        """
+        if self.questions.smoothing is None:
+            raise SimulationError(
+                "the smoothing is not known of this call: ask right after a call with NumPy arrays, outside of a trace; a loop "
+                "records it for each tick, record=['smoothing']"
+            )
+        return self.questions.smoothing()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold the numbers."""
@@ -110,7 +140,42 @@ def status_of(simulation: Simulation, residual: Any, arrays: tuple[Any, ...], ro
 
     `arrays`: states, controls, wrenches. `rows`: the states after each step, or after the only one.
     """
-    return Status.of(residual, lambda places: _failures(simulation, places, residual, arrays, rows, parameters))
+    return Status.of(
+        residual,
+        lambda places: _failures(simulation, places, residual, arrays, rows, parameters),
+        _smoothing(simulation, residual, arrays, rows, parameters) if isinstance(arrays[0], np.ndarray) else None,
+    )
+
+
+def given_smoothing(world: World, parameters: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Callable[[], np.ndarray]:
+    """What gives the smoothing of states of this shape that are solved with the one that is given."""
+    smoothing = parameters.get("contact.smoothing", world.smoothing)
+    return lambda: np.array(np.broadcast_to(smoothing, shape))
+
+
+def _smoothing(
+    simulation: Simulation, residual: Any, arrays: tuple[Any, ...], rows: Any, parameters: dict[str, Any]
+) -> Callable[[], Any]:
+    """What finds the smoothing of a call: in float32 it repeats the steps; the simulation is not kept for it."""
+    if arrays[0].dtype != np.float32:
+        return given_smoothing(simulation.world, parameters, np.shape(residual))
+    again, (x, us, *wrenches) = ref(simulation), arrays
+    us = us[..., None, :] if rows.ndim == np.ndim(residual) + 1 else us
+
+    def find() -> Any:
+        simulation = again()
+        if simulation is None:
+            raise SimulationError("the smoothing is not known of this call: its simulation is gone; keep it until you ask")
+        name = simulation.robot.name
+        function = simulation._function("smoothing", ("x", "us"), ("cpu", None, None), tuple(parameters))
+        repeated, smoothing = function(x, us, *wrenches, *parameters.values())
+        if not np.array_equal(repeated, residual, equal_nan=True):
+            raise SimulationError(
+                f"{name}: the smoothing is not known of this call: its arrays have changed since; ask before, or step copies"
+            )
+        return smoothing
+
+    return find
 
 
 def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], rows: Any) -> None:

@@ -160,6 +160,11 @@ class NextVelocity:
     residual: Any
     solution: Solution | None = None  # in the solver's coordinates
 
+    @property
+    def least_smoothing(self) -> Any:
+        """The least smoothing of the laws that the solution was found with, J; zero where each has its own."""
+        return 0.0 if self.solution is None else self.solution.smoothing
+
 
 def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""

@@ -220,6 +220,10 @@ class World:
         """kappa of a contact at rest, J."""
         return self.least_smoothing * self.nominal_load * ((self.gravity * self.h) * (self.gravity * self.h))
 
+    def effective_smoothing(self, least: Any) -> Any:
+        """The `smoothing` of contacts at rest whose kappa is at least `least`, J."""
+        return self.least_smoothing * np.maximum(least / self.contact_smoothing, 1.0)
+
     @cached_property
     def point_table(self) -> Layout | None:
         """The points that a step treats in a table, see contact_table.py: all but a few feet; None if there are none."""

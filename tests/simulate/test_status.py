@@ -1,17 +1,22 @@
 """What `status` and the exception say of a step that is not solved: which state, at which step, which law."""
 
 import copy
+import gc
 import pickle
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import condyle as cd
 from condyle.errors import ControlError, SimulationError
+from condyle.simulate import solver
 from condyle.simulate.law_residuals import law_names
-from condyle.simulate.status import Failure, worst_law
+from condyle.simulate.status import Failure, Status, worst_law
+from condyle.tape import trace_cache
+from condyle.tape.cache import ObjectCache
 
 # a torso so heavy that rounding errors of its motion are larger than all that feet of a kilogram can do
 HEAVY = {"torso.mass": 1e20}
@@ -100,3 +105,97 @@ def test_copies_of_a_status_hold_its_numbers(world: cd.Simulation, states: np.nd
     for other in (copy.copy(world.status), pickle.loads(pickle.dumps(world.status))):
         np.testing.assert_array_equal(other.ok, world.status.ok)
         assert other.failures == []
+
+
+# -- the smoothing of each state
+
+GIVEN = 1e-5
+
+
+def status_after(world: cd.Simulation, *args: Any, **options: Any) -> Status:
+    """The status of a rollout of two axes of controls, else of a step."""
+    (world.rollout if len(args) > 1 and np.ndim(args[1]) == 2 else world.step)(*args, freeze=True, **options)
+    assert world.status is not None
+    return world.status
+
+
+@pytest.fixture(scope="module")
+def thrown(world: cd.Simulation) -> tuple[np.ndarray, np.ndarray]:
+    """Robots thrown at the floor with joints at several rad/s, float32: 64 steps without controls, and all states on the way."""
+    rng = np.random.default_rng(0)
+    x = np.tile(world.stand(), (512, 1))
+    x[:, 2] += rng.uniform(-0.05, 0.1, len(x))
+    x[:, world.robot.nq :] = 6.0 * rng.normal(size=(len(x), world.robot.nv))
+    x = x.astype(np.float32)
+    xs = world.rollout(x, np.zeros((64, world.nu), np.float32))
+    return x, xs[:, :-1].reshape(-1, world.nx)
+
+
+def test_float32_says_which_states_were_solved_again_with_more_smoothing(
+    world: cd.Simulation, thrown: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, on_the_way = thrown
+    status = status_after(world, on_the_way)
+    smoothing = status.smoothing
+    again = smoothing > GIVEN * 1.001
+    assert smoothing.dtype == np.float32 and status.ok.all() and np.min(smoothing) == np.float32(GIVEN)
+    assert 10 < np.sum(again) < 0.01 * len(again)
+    # a rollout has the largest of its steps
+    rolled = status_after(world, x, np.zeros((64, world.nu), np.float32)).smoothing
+    assert np.array_equal(rolled, smoothing.reshape(len(x), -1).max(axis=1))
+    # they are those that the first attempt does not solve
+    monkeypatch.setattr(trace_cache, "shared_cache", lambda: ObjectCache(None))
+    monkeypatch.setattr(solver, "ATTEMPTS", solver.ATTEMPTS[:1])
+    once = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot_*")
+    assert np.array_equal(status_after(once, on_the_way).ok, ~again)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ({"integrator": "rk4"}, {"substeps": 2}), ids=str)
+def test_stages_and_substeps_count(world: cd.Simulation, thrown: tuple[np.ndarray, np.ndarray], options: dict[str, Any]) -> None:
+    _, on_the_way = thrown
+    again = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot_*", **options)
+    smoothing = status_after(again, on_the_way).smoothing
+    assert 10 < np.sum(smoothing > GIVEN * 1.001) < 0.01 * len(smoothing)
+
+
+@pytest.mark.parametrize("given", (GIVEN, pytest.param(3e-4, marks=pytest.mark.slow)))
+def test_ordinary_states_have_the_smoothing_that_is_given(world: cd.Simulation, states: np.ndarray, given: float) -> None:
+    parameters = {} if given == GIVEN else {"parameters": {"contact.smoothing": given}}
+    us = np.zeros((3, world.nu))
+    for x in (states, states[0], states[0]):  # one state alone is stepped by the fast call the second time
+        for calls in ((x,), (x, us)):
+            assert np.array_equal(status_after(world, *calls, **parameters).smoothing, np.full(x.shape[:-1], given))
+    standing = np.tile(world.stand().astype(np.float32), (2, 1))
+    np.testing.assert_allclose(status_after(world, standing, **parameters).smoothing, given, rtol=1e-6)
+
+
+def test_a_loop_records_the_smoothing_of_each_tick(world: cd.Simulation, thrown: tuple[np.ndarray, np.ndarray]) -> None:
+    x, on_the_way = thrown
+    expected = status_after(world, on_the_way).smoothing.reshape(len(x), -1)
+    loop = cd.Loop(world, lambda x, u: u, u=world.nu)
+    q, v = world.split(x)
+    start = np.zeros((len(x), loop.nx), np.float32)
+    start[:, : loop.nq], start[:, loop.nq : loop.nq + loop.nv] = q, v
+    out = loop.rollout(start, np.zeros((64, world.nu), np.float32), record=["smoothing"])
+    assert np.array_equal(out["smoothing"], expected)
+    with pytest.raises(SimulationError, match=r"a loop records it for each tick, record=\['smoothing'\]"):
+        _ = out.status.smoothing
+
+
+def test_the_smoothing_of_float32_needs_the_arrays_of_the_call(thrown: tuple[np.ndarray, np.ndarray]) -> None:
+    world = cd.Simulation(cd.load("fourlimb"), 0.002, cd.Plane(friction=0.5), "foot_*")
+    x = thrown[0].copy()
+    status = status_after(world, x)
+    kept, other = status.smoothing, copy.copy(status)
+    x[:] = x[::-1].copy()
+    with pytest.raises(SimulationError, match="its arrays have changed since"):
+        _ = status.smoothing
+    x[:] = x[::-1].copy()
+    assert np.array_equal(status.smoothing, kept)
+    with pytest.raises(SimulationError, match="right after a call with NumPy arrays"):
+        _ = other.smoothing
+    del world
+    gc.collect()
+    with pytest.raises(SimulationError, match="its simulation is gone"):
+        _ = status.smoothing
