@@ -37,7 +37,7 @@ def jacobian_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., di
     """The traced function of A (ndx, ndx), and of B (ndx, size) for each reference."""
 
     def jacobians(**arrays: Any) -> dict[str, Any]:
-        context = call_context(loop, arrays, parameters, differentiable=True)
+        context = call_context(loop, arrays, parameters)
         names = list(loop.inputs)
         # traced also where there are no references
         zero = traced_array("d", np.zeros(loop.ndx), (loop.ndx,))

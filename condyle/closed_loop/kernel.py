@@ -114,7 +114,6 @@ class Context:
     tables: dict[str, Table]
     seed: Any
     robot: Any
-    differentiable: bool = False  # whether derivatives are taken of what is traced
     start: Any = None  # the tick at which an episode began that something around the loop counts
 
     @property
@@ -185,7 +184,7 @@ class Context:
 
     def _plant(self, q: Any, v: Any, t: Any, given: Commands) -> PlantStep:
         assert self.world is not None
-        return plant_step(self.world, self.loop.integrator, self.loop.substeps, q, v, t, given, self.differentiable)
+        return plant_step(self.world, self.loop.integrator, self.loop.substeps, q, v, t, given)
 
     def checked_tick(self, state: dict[str, Any], references: dict[str, Any]) -> dict[str, Any]:
         """The state of a rollout after one tick: a robot that is not finite or does not converge stays as it is."""
@@ -294,12 +293,12 @@ class Schedule:
 
 
 def rollout_kernel(
-    loop: Loop, record: tuple[str, ...], schedule: Schedule, parameters: tuple[str, ...], *, differentiable: bool = False
+    loop: Loop, record: tuple[str, ...], schedule: Schedule, parameters: tuple[str, ...]
 ) -> Callable[..., dict[str, Any]]:
     """The traced function of a rollout: final state, worst residual, and one table for each recorded name."""
 
     def rollout(**arrays: Any) -> dict[str, Any]:
-        context = call_context(loop, arrays, parameters, differentiable)
+        context = call_context(loop, arrays, parameters)
         rows = {name: arrays[name] for name in loop.inputs} or {"clock": arrays["clock"]}
         signals = {name: np.zeros(math.prod(loop.plan.signals[name])) for name in record if name in loop.plan.signals}
         start = {"x": arrays["x"], "residual": 0.0, **signals}
@@ -344,13 +343,13 @@ def laws_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., dict[s
     return residuals
 
 
-def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...], differentiable: bool = False) -> Context:
+def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]) -> Context:
     """The values of a call, from the inputs of a kernel."""
     given = {name: arrays[name] for name in parameters}
     of_world = {name: value for name, value in given.items() if name.partition(".")[0] not in loop.plan.blocks}
     tables = {name: arrays[name] for name in loop.weights}
     world = loop.plant if loop.plant is None else parameterized(loop.plant, of_world)
-    return Context(loop, world, given, tables, word(arrays["seed"]), word(arrays["robot"]), differentiable)
+    return Context(loop, world, given, tables, word(arrays["seed"]), word(arrays["robot"]))
 
 
 def word(halves: Any) -> Int:

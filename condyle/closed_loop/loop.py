@@ -298,7 +298,6 @@ class Loop:
                 "robot": traced_array("robots", halves("robots", 0 if robots is None else robots), (2,)),
             },
             tuple(values),
-            differentiable=True,
         )
         signals = {name: np.zeros(math.prod(self.plan.signals[name])) for name in record if name in self.plan.signals}
         end = context.checked_tick({"x": traced_array("x", x, (self.nx,)), "residual": 0.0, **signals}, rows)
@@ -482,8 +481,7 @@ class Loop:
             tables = {name: shapes.pop(name) for name in list(shapes) if name not in ("x", "seed", "robot")}
             shapes |= (rows or {"clock": Rows(None, *group, 1)}) | tables
             kernel = rollout_kernel(self, record, schedule, tuple(parameters))
-            smooth = rollout_kernel(self, record, schedule, tuple(parameters), differentiable=True)
-            return self._compiled(kernel, shapes, on, smooth)
+            return self._compiled(kernel, shapes, on)
 
         return made_once(self._functions, (record, schedule, tuple(parameters), on), make)
 
@@ -502,12 +500,12 @@ class Loop:
         shapes |= {name: self.parameters[name].shape for name in parameters}
         return shapes | {name: Uniform(*w.shape) for name, w in self.weights.items()}
 
-    def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any, smooth: Any = None) -> Function:
-        """A kernel on a backend; `smooth`: the kernel in a form whose tape derivatives are right."""
+    def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any) -> Function:
+        """A kernel on a backend; a tape with derivative rules is recorded when derivatives are asked for."""
         backend, lanes, threads = on
         if threads is None and self.world is not None:
             threads = self.world.threads
-        differentiable = None if smooth is None else partial(traced_function, smooth, shapes)
+        differentiable = partial(traced_function, kernel, shapes)
         label = "the loop" if self.world is None else f"the loop of '{self.world.robot.name}'"
         with compiling(label):
             tape = traced_function(kernel, shapes, values_only=True)

@@ -220,16 +220,9 @@ def plant_laws(world: World, integrator: str, substeps: int, q: Array, v: Array,
     return scan(body, (q, v), count=substeps)[1]
 
 
-def plant_step(
-    world: World, integrator: str, substeps: int, q: Array, v: Array, t: Any, given: Commands, differentiable: bool = False
-) -> PlantStep:
-    """One tick of the robot: `substeps` steps of the physics under constant commands.
-
-    `differentiable`: in a form whose tape derivatives are right.
-    """
+def plant_step(world: World, integrator: str, substeps: int, q: Array, v: Array, t: Any, given: Commands) -> PlantStep:
+    """One tick of the robot: `substeps` steps of the physics under constant commands."""
     world, u, six = commanded_world(world, t, given)
-    if differentiable:
-        world = replace(world, coordinate_map=world.coordinate_map.differentiable())
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
         end = integrate_step(world, Inputs(q, v, u, t, six), integrator)

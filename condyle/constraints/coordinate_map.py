@@ -267,10 +267,6 @@ class CoordinateMap:
         """The map at y."""
         return self.evaluate(model, self.configurations(model, y))
 
-    def differentiable(self) -> CoordinateMap:
-        """The same map, with tapes whose first and second derivatives are right."""
-        return self._adapted("differentiable")
-
     def at_start(self) -> CoordinateMap:
         """The same map near where it begins, with less work."""
         return self._adapted("at_start")

@@ -1,8 +1,8 @@
 """Closed loops: coordinates that follow from the others because conditions phi(q) = 0 hold, found by steps of Newton.
 
 The steps are a fixed number of them, from a first guess that is a function of the coordinates that remain: so a configuration
-has one answer, whatever came before it. The physics never differentiates the search (coordinate_map.py). For functions whose
-tapes are to be differentiated, steps of Newton whose value is zero carry the derivatives: one the first, two up to the third.
+has one answer, whatever came before it. The search is never differentiated: its answer has the derivatives of the solution, by
+the implicit function theorem.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.array import stop_gradient, where
 from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
+from condyle.tape.linalg.rule import with_rule
 from condyle.tape.loop import loop
 
 MIN_STEPS = 2  # steps: one of Newton, and one more with the same Jacobian
@@ -55,7 +56,6 @@ class Loops(ConstraintMap):
     stages: int = 0  # on a straight path from the first pose, where there is no better guess
     misfit: float = 0.0  # how far redundant conditions are from being met, at the first pose and others, m or rad
     through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
-    derivative_order: int = 0  # Newton steps of value zero through which tape derivatives of this order pass
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", np.asarray(self.first[self.kept[0]]))
@@ -93,15 +93,11 @@ class Loops(ConstraintMap):
         """Without stages, which lead nowhere from the first pose."""
         return replace(self, stages=0)
 
-    def differentiable(self) -> Loops:
-        """With tapes whose first and second derivatives are right."""
-        return replace(self, derivative_order=2)
-
     # ---- the search
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """x: y and the dependent coordinates that close the loops, by Newton's method from the initial guess."""
-        dependent, columns = self.following
+        dependent, _ = self.following
         y0 = stop_gradient(y)
         x = self._with(y0, self.guess.at(self, y0))
         if self.stages:
@@ -116,14 +112,27 @@ class Loops(ConstraintMap):
         x, size, weakest, _ = self._step(model, lower, x, found)
         good = (size <= _converged(size)) & (weakest >= SINGULAR)
         # what does not close is not a number: it is reported, and not integrated through
-        x = self._with(y, stop_gradient(where(good, x[dependent], np.nan)))
-        for _ in range(self.derivative_order):
-            at = self._at(model, lower, x)
-            phi = self.values(at)
-            change = np.zeros(self.below.nv, dtype=object)
-            change[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(phi - stop_gradient(phi))
-            x = integrate(self.below, x, change)
-        return x
+        d = stop_gradient(where(good, x[dependent], np.nan))
+        # its first derivatives, then those of its Jacobian, too: right to the third order
+        for _ in range(2):
+            d = self._as_solution(model, lower, y, d)
+        return self._with(y, d)
+
+    def _as_solution(self, model: Model, lower: CoordinateMap, y: Array, d: Array) -> Array:
+        """d, with the derivative of the solution of phi(y, d) = 0 by all that phi depends on:  d' + phi_d^-1 (-phi')."""
+        dependent, columns = self.following
+        at = self._at(model, lower, self._with(y, d))
+
+        def rule(values: Any, result: Any, tangents: Any) -> Any:
+            (d, y, _, J), (moved, _, phi, _) = values, tangents
+            step = np.zeros(self.below.nv, dtype=object)
+            step[columns] = -Solved.of(np.array(J, dtype=object), self.blocks).solve(np.array(phi, dtype=object))
+            x = self._with(y, d)
+            along = derivative_at_zero(lambda t: {"d": integrate(self.below, x, step * t)[dependent]})["d"]
+            return np.array(moved, dtype=object) + along
+
+        # in values alone it is d: the conditions and their Jacobian are computed where derivatives are taken
+        return with_rule(lambda d, y, phi, J: d, rule)(d, y, self.values(at), self.jacobian(at, columns))
 
     def _by_stages(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """The dependent coordinates, followed on the straight path from the first pose to y."""

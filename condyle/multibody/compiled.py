@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict
 
@@ -171,9 +170,6 @@ class Compiled:
         derivatives: bool = False,
     ) -> Function:
         system = self.system.for_precision(bits) if bits else self.system
-        if derivatives:
-            # closed loops are solved by iterations, which tape derivatives do not go through
-            system = replace(system, coordinate_map=system.coordinate_map.differentiable())
         if not system.nv:
             raise RobotError(f"robot '{system.name}' has no joint that moves, so there is nothing to compute")
         sizes = {n: 6 if n.startswith("wrench") else SIZES[n](system) for n in names}

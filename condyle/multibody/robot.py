@@ -511,7 +511,7 @@ class Robot:
 
         def traced(**arrays: Any) -> Any:
             model = with_parameters(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
-            coordinate_map = self.coordinate_map.differentiable()
+            coordinate_map = self.coordinate_map
             if any(geometric(name) for name in inputs.values()):
                 coordinate_map = coordinate_map.with_iterations()
             system = physics.System(model, coordinate_map)

@@ -5,7 +5,6 @@ The solution of contact has a derivative rule of its own (solution.py), which is
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from condyle.tape.loop import scan
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:
     """Second derivatives of  weight . (next state)  by (q, v, u) in the tangent space: (ndx + nu, ndx + nu)."""
-    world = replace(world, coordinate_map=world.coordinate_map.differentiable())
     reduced, nd, nu = world.reduced, world.nd, world.nu
     n = nd + world.nv
     size = n + nu

@@ -193,12 +193,11 @@ def _known_velocity(
 def _derivatives(world: World, x: Inputs, integrator: str, velocity: Callable[[Inputs, Array], NextVelocity], size: int) -> Array:
     """The derivatives of a step, in the tangent space, by q, v and what follows in d: controls, or changes of the velocity."""
     reduced, nd, n = world.reduced, world.nd, world.nd + world.nv
-    outer = replace(world, coordinate_map=world.coordinate_map.differentiable())
 
     def moved(d: Array) -> dict[str, Any]:
         u = x.u + d[n:] if integrator in TABLES and world.nu else x.u
         at = replace(x, q=integrate(reduced, x.q, d[:nd]), v=x.v + d[nd:n], u=u)
-        after = integrate_step(outer, at, integrator, lambda at: velocity(at, d[n:]))
+        after = integrate_step(world, at, integrator, lambda at: velocity(at, d[n:]))
         end = stop_gradient(after.q)
         return {"change": np.concatenate([velocity_of_rate(reduced, end, after.q - end), after.v])}
 

@@ -92,13 +92,6 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst:
     return other.whole_state(where(worst <= limit(), moved, before)), worst, end
 
 
-def differentiable(stepper: Stepper) -> Stepper:
-    """The stepper in a form whose tape derivatives are right: constraints that search for configurations end with Newton steps
-    that are differentiated. The solution of contact has a derivative rule of its own (solution.py)."""
-    world = stepper.world
-    return replace(stepper, world=replace(world, coordinate_map=world.coordinate_map.differentiable()))
-
-
 def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any]:
     """(the next state, the worst residual so far): a state that is not finite or does not converge stays as it is."""
 
@@ -118,11 +111,6 @@ def step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) ->
     return {"x1": after, "residual": residual}
 
 
-def inlined_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
-    """`step`, for a trace that may be differentiated."""
-    return step(differentiable(stepper), x, u, wrenches)
-
-
 def rollout(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None) -> Any:
     """The states after each step under the controls us, an array or a table, and the largest residual."""
 
@@ -132,11 +120,6 @@ def rollout(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None) 
 
     (_, residual), xs = scan(body, (x, 0.0), us)
     return {"xs": xs, "residual": residual}
-
-
-def inlined_rollout(stepper: Stepper, x: Array, us: Array, wrenches: Array | None = None) -> Any:
-    """`rollout`, for a trace that may be differentiated."""
-    return rollout(differentiable(stepper), x, us, wrenches)
 
 
 def smoothing(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None) -> Any:
@@ -246,8 +229,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "step": step,
     "rollout": rollout,
     "smoothing": smoothing,
-    "inlined_step": inlined_step,
-    "inlined_rollout": inlined_rollout,
+    "inlined_step": step,
+    "inlined_rollout": rollout,
     "jacobians": jacobians,
     "inlined_jacobians": inlined_jacobians,
     "chained": chained,
@@ -257,7 +240,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "energy": total_energy,
     "hessian": hessian,
 }
-INLINED = ("inlined_step", "inlined_rollout")  # kernels whose tapes are differentiated
+INLINED = ("inlined_step", "inlined_rollout")  # recorded with derivative rules: their tapes are differentiated
 
 
 def compiled(stepper: Stepper, name: str, parameters: Mapping[str, str] = MappingProxyType({}), /, **shapes: Any) -> Function:

@@ -127,9 +127,8 @@ class Call:
         arrays: Mapping[str, Any],
         signals: tuple[str, ...],
         record: Record = (),
-        differentiable: bool = False,
     ) -> None:
-        self.plan, self.signals, self.record, self.differentiable = plan, signals, record, differentiable
+        self.plan, self.signals, self.record = plan, signals, record
         self.shared = plan.shared_values(arrays["shared"])
         self.tables = {name: arrays[name] for name in plan.loop.weights}
 
@@ -140,7 +139,7 @@ class Call:
         if SMOOTHING in plan.loop.parameters and SMOOTHING not in given:
             given[SMOOTHING] = np.maximum(plan.loop.parameters[SMOOTHING].default, by_precision(0.0, SMOOTHING_SINGLE))
         arrays = {**given, **self.tables, "seed": parts["seed"], "robot": parts["robot"]}
-        found = call_context(plan.loop, arrays, tuple(given), self.differentiable)
+        found = call_context(plan.loop, arrays, tuple(given))
         return replace(found, start=start)
 
     def references(self, action: Any, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -426,12 +425,11 @@ def rollout_kernel(
     record: Record,
     signals: tuple[str, ...],
     final: bool,
-    differentiable: bool = False,
 ) -> Function:
     """The traced function of any number of policy steps; without a policy its rows are actions."""
 
     def rollout(row: Any, rows: Any, **arrays: Any) -> dict[str, Any]:
-        call = Call(plan, arrays, signals, record, differentiable)
+        call = Call(plan, arrays, signals, record)
         memory = {} if policy is None else policy.memory(arrays)
         sums = {} if policy is None else {"terms": np.zeros(len(plan.terms))}
         start = {"parts": plan.unpacked(row), "memory": memory, **sums}

@@ -78,9 +78,9 @@ def _function(env: VectorEnv, block: Any) -> tuple[Function, list[str]]:
 
     def compiled() -> tuple[Function, PolicyPlan]:
         shapes = env.shapes(plan)
-        made = [rollout_kernel(env.plan, plan, (), env.plan.signals, True, smooth) for smooth in (False, True)]
-        tape = traced_function(made[0], shapes, values_only=True)
-        return Function(tape, differentiable=partial(traced_function, made[1], shapes), label="the environment"), plan
+        kernel = rollout_kernel(env.plan, plan, (), env.plan.signals, True)
+        tape = traced_function(kernel, shapes, values_only=True)
+        return Function(tape, differentiable=partial(traced_function, kernel, shapes), label="the environment"), plan
 
     function, _ = env.kernels.find(("gradients", key), compiled)
     return function, names
