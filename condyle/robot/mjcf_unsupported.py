@@ -162,7 +162,11 @@ def _floor_of_bolted(asked: Asked) -> list[str]:
 
 
 def _overlaps(asked: Asked) -> list[str]:
-    return asked.touching(overlapping(asked.mujoco, asked.model, asked.floor))
+    found = overlapping(asked.mujoco, asked.model, asked.floor)
+    return [
+        name + (f" (keyframe {asked.model.key(key).name or f'key{key}'})" if key >= 0 else "")
+        for name, key in zip(asked.touching(found), found.values(), strict=True)
+    ]
 
 
 def _turning_friction(asked: Asked) -> list[str]:
