@@ -35,13 +35,14 @@ from condyle.closed_loop.kernel import (
     recordable,
     rollout_kernel,
 )
-from condyle.errors import ControlError, SimulationError, require_importable
+from condyle.errors import ControlError, require_importable
 from condyle.robot.names import nearest
 from condyle.robot.parameters import Parameters
 from condyle.simulate.one_state import OK, CheckedParameters
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
+from condyle.simulate.standing import initial_configuration
 from condyle.simulate.status import LastStatus, Status
 from condyle.simulate.world import World
 from condyle.tape.array import array
@@ -166,15 +167,10 @@ class Loop:
 
     @cached_property
     def initial(self) -> dict[str, np.ndarray]:
-        """The parts of a state at tick 0: those of `world.state()`, blocks at their initial states."""
+        """The parts of a state at tick 0: the robot at rest where it begins, blocks at their initial states."""
         given = {"tick": np.zeros(())} | self.plan.states
         if self.world is not None:
-            try:
-                x = self.world.state()
-            except SimulationError:
-                # neutral is deep in the ground and the base cannot move: others give q, and `state` refuses to go without
-                x = self.world.state(v=np.zeros(self.nv))
-            given |= {"q": x[: self.nq], "v": x[self.nq : self.nq + self.nv]}
+            given |= {"q": initial_configuration(self.world), "v": np.zeros(self.nv)}
         return {name: given[name] for name in self.layout}
 
     @property

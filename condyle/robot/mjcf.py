@@ -32,8 +32,8 @@ from condyle.robot.description import (
 from condyle.robot.joints import rotation_about
 from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind, text_at
 from condyle.robot.mjcf_shapes import Shapes, pose_of
-from condyle.robot.mjcf_unsupported import Asked, listed, note_beside, note_the_rest
-from condyle.robot.report import Report
+from condyle.robot.mjcf_unsupported import Asked, note_beside, note_the_rest
+from condyle.robot.report import Report, listed
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 
 

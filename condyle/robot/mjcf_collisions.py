@@ -69,11 +69,22 @@ def geom_pairs(mujoco: ModuleType, model: Any) -> Iterator[tuple[int, int]]:
             yield int(one), int(two)
 
 
-def overlapping(mujoco: ModuleType, model: Any, floor: int) -> list[tuple[int, int]]:
-    """The bodies that are inside each other where the model is written, the deepest first; not those in the floor."""
+def overlapping(mujoco: ModuleType, model: Any, floor: int) -> dict[tuple[int, int], int]:
+    """The bodies that are inside each other where the model is written, the deepest first, and then those that are so in a
+    keyframe alone, with its number, else -1; not those in the floor."""
     if model.nflex or not any(True for _ in geom_pairs(mujoco, model)):
-        return []
-    data = mujoco.MjData(model)
+        return {}
+    data, found = mujoco.MjData(model), dict[tuple[int, int], int]()
+    for key in range(-1, model.nkey):
+        if key >= 0:
+            mujoco.mj_resetDataKeyframe(model, data, key)
+        for pair in _inside_each_other(mujoco, model, data, floor):
+            found.setdefault(pair, key)
+    return found
+
+
+def _inside_each_other(mujoco: ModuleType, model: Any, data: Any, floor: int) -> list[tuple[int, int]]:
+    """The bodies that are inside each other in one configuration, the deepest first."""
     mujoco.mj_kinematics(model, data)
     mujoco.mj_collision(model, data)
     depth: dict[tuple[int, int], float] = {}

@@ -17,8 +17,7 @@ import numpy as np
 from condyle.robot.description import Shape, WrittenGround
 from condyle.robot.joints import rotation_of
 from condyle.robot.mjcf_files import text_at
-from condyle.robot.mjcf_unsupported import listed
-from condyle.robot.report import Report
+from condyle.robot.report import Report, listed
 from condyle.robot.spatial import Pose
 
 VISIBLE_GROUPS = (0, 1, 2)  # MuJoCo's viewer hides the others by default

@@ -14,9 +14,7 @@ from condyle.robot import mjcf_actuators
 from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.mjcf_collisions import Collisions, collisions, overlapping, rests_on_world
 from condyle.robot.mjcf_files import active, loop_kind, text_at
-from condyle.robot.report import Report
-
-SHOWN = 8  # names in one note
+from condyle.robot.report import Report, listed
 
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)  # where a file says nothing
 
@@ -94,12 +92,6 @@ def note_beside(model: Any, report: Report, file: str) -> None:
         report.ignored(file, f"what does not change the motion: {rest}")
 
 
-def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more."""
-    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
-
-
 # ---- the rows
 
 
@@ -170,7 +162,11 @@ def _floor_of_bolted(asked: Asked) -> list[str]:
 
 
 def _overlaps(asked: Asked) -> list[str]:
-    return asked.touching(overlapping(asked.mujoco, asked.model, asked.floor))
+    found = overlapping(asked.mujoco, asked.model, asked.floor)
+    return [
+        name + (f" (keyframe {asked.model.key(key).name or f'key{key}'})" if key >= 0 else "")
+        for name, key in zip(asked.touching(found), found.values(), strict=True)
+    ]
 
 
 def _turning_friction(asked: Asked) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ REPAIRED, KEPT, IGNORED, USED, NOT_SIMULATED = "repaired: ", "kept: ", "ignored:
 
 MAX_PROBLEMS = 100  # sentences of one error: a file can be wrong in more ways than anybody will read
 MAX_FINDINGS = 2_000
+SHOWN = 8  # names in one note
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,12 @@ class Report:
             for what, (where, count) in self._ignored.items()
         ]
         return (*self._notes, *self._asked, *ignored)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def matters(note: Note) -> bool:

@@ -18,6 +18,7 @@ from condyle.robot.paths import Folders, Outside, Places
 from condyle.robot.report import ERROR, Report
 from condyle.robot.rotor import NUMBERS, RotorData, changed
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
+from condyle.robot.urdf_unsupported import OTHERS, note_the_rest
 from condyle.robot.xml import Element, read_xml
 
 Color = tuple[float, float, float, float]
@@ -65,8 +66,9 @@ MESHES = (
 )
 
 # what other programs keep in URDF files
-ELSEWHERE = ("gazebo", "transmission", "ros2_control", "sensor", "plugin", "link_state_publisher", "disable_collisions")
+ELSEWHERE = ("transmission", "ros2_control", "sensor", "plugin", "link_state_publisher", "disable_collisions")
 NOT_PHYSICS = "which says nothing about the rigid bodies"
+FOREIGN = "which other simulators read"
 
 
 def read_urdf(source: str | bytes, file: str = "robot.urdf", *, roots: Folders = (), package_dirs: Folders = ()) -> Description:
@@ -113,7 +115,9 @@ def read_robot(root: Element, file: str, places: Places, report: Report) -> Desc
     elif not links:
         robot.problem("has no <link>", "a robot has at least one", "no-link")
     robot.skip(*ELSEWHERE, why=NOT_PHYSICS)
+    robot.skip(*OTHERS, why=FOREIGN)
     robot.finish()
+    note_the_rest(root, report, file)
 
     joints = _leaders(joints, report)
     joints.sort(key=lambda joint: joint.name)
@@ -144,6 +148,7 @@ def _link(fields: Fields, colors: dict[str, Color], places: Places) -> LinkSpec:
     inertia = _inertia(inertial) if inertial is not None else None
     visuals = [shape(each, colors, places, fields.report) for each in fields.children("visual")]
     collisions = [shape(each, colors, places, fields.report) for each in fields.children("collision")]
+    fields.skip(*OTHERS, why=FOREIGN)
     fields.finish()
     return LinkSpec(name, inertia, tuple(filter(None, visuals)), tuple(filter(None, collisions)), fields.where)
 
@@ -185,7 +190,8 @@ def _joint(fields: Fields) -> JointSpec:
     if (dynamics := fields.child("dynamics")) is not None:
         damping, friction = dynamics.number("damping", 0.0), dynamics.number("friction", 0.0)
         dynamics.finish()
-    fields.skip("safety_controller", "calibration", "gazebo", "plugin", why=NOT_PHYSICS)
+    fields.skip("safety_controller", "calibration", "plugin", why=NOT_PHYSICS)
+    fields.skip(*OTHERS, why=FOREIGN)
     fields.finish()
     return JointSpec(name, kind, parent, child, pose, axis, limits, damping, friction, 0.0, mimic, fields.where)
 

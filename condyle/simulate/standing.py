@@ -62,26 +62,43 @@ def standing_configuration(simulation: Simulation, q: Any = None, height: float 
     return batch.reshape(q.shape).astype(q.dtype)
 
 
+def initial_configuration(simulation: Simulation) -> np.ndarray:
+    """Where robots begin unless a configuration is given: neutral, or standing if that is deep in the ground and their base can
+    move. The neutral one of an arm may be in the ground, where no state at rest begins."""
+    q = simulation.robot.neutral()
+    lift = base_translations(simulation.robot) and begins_in_ground(simulation, q)
+    return standing_configuration(simulation) if lift else q
+
+
 def above_ground(simulation: Simulation, q: np.ndarray, *, lift: bool = False) -> np.ndarray:
-    """q; SimulationError if contact points are deeper in the ground than a few rest depths or a twentieth of the robot's size.
+    """q; SimulationError if it begins in the ground.
 
     `lift`: a robot whose base can move stands there instead, as `standing_configuration` has it by default.
     """
+    error = begins_in_ground(simulation, q)
+    if error and lift and base_translations(simulation.robot):
+        return standing_configuration(simulation)
+    if error:
+        raise SimulationError(error)
+    return q
+
+
+def begins_in_ground(simulation: Simulation, q: np.ndarray) -> str:
+    """A sentence if contact points of a configuration or a batch are deeper in the ground than a few rest depths or a twentieth
+    of the robot's size, else ""."""
     world, robot = simulation.world, simulation.robot
     if world.ground is None or not world.points or not q.size:
-        return q
+        return ""
     rows = np.asarray(q, dtype=float).reshape(-1, robot.nq)
     centers = contact_centers(simulation, rows)
     if not np.all(np.isfinite(centers)):
-        return q
+        return ""
     depths = -gaps(simulation, centers)[0]
     size = np.max(np.ptp(centers, axis=1), axis=1)
     allowed = np.maximum(DEEP * world.depth, DEEP_PART * size)
     row = int(np.argmax(np.max(depths, axis=1) - allowed))
     if depths[row].max() <= allowed[row]:
-        return q
-    if lift and base_translations(robot):
-        return standing_configuration(simulation)
+        return ""
     order = [int(k) for k in np.argsort(-depths[row], kind="stable") if depths[row, k] > allowed[row]]
     names = ", ".join(f"'{world.points[k].name}'" for k in order[:NAMED])
     more = f" and {len(order) - NAMED} more" if len(order) > NAMED else ""
@@ -89,7 +106,7 @@ def above_ground(simulation: Simulation, q: np.ndarray, *, lift: bool = False) -
     fix = "give a ground below it, as Plane(offset=...), or other joints"
     if base_translations(robot):
         fix = "world.stand(q) lifts it onto the ground"
-    raise SimulationError(
+    return (
         f"robot '{robot.name}' begins {depths[row].max():.3g} m deep in the ground{which}, with {names}{more}; {fix}, and a "
         "state with a velocity, state(q, v), is taken as it is"
     )

@@ -9,7 +9,7 @@ import pytest
 from closed_loop.parts import Delay, Lag, NoisyPD, arm_loop
 
 import condyle as cd
-from condyle.errors import ControlError
+from condyle.errors import ControlError, SimulationError
 
 TARGET = np.array([0.4, 0.5])
 RECORD = ["q", "v", "u", "pd.error", "servo.angle", "speed", "load", "episode.count", "episode.terminated", "episode.truncated"]
@@ -164,6 +164,22 @@ def test_wrenches_and_contact_forces_balance() -> None:
     out = loop.rollout(loop.state(q), None, 400, record=["ground", "a", "v"])
     np.testing.assert_allclose(out["ground"][-1], [0.0, 0.0, 9.81 + 3.0], atol=1e-4)
     assert np.abs(out["a"][-1]).max() < 1e-3
+
+
+def test_loops_begin_where_their_world_does_and_in_the_ground_only_if_told() -> None:
+    from simulate.bodies import a_box
+
+    # lifted: its neutral configuration is half in the ground
+    world = cd.Simulation(a_box(), 0.002, cd.Plane(0.8))
+    loop = cd.Loop(world, lambda x: {})
+    assert loop.initial["q"][2] > 0.04 and np.array_equal(loop.state()[: loop.nq], loop.initial["q"])
+    assert np.array_equal(loop.state()[: loop.nq + loop.nv], world.state())
+    # an arm that cannot be lifted is built, and begins at states that are given
+    arm = cd.Loop(cd.Simulation(cd.load("ur3"), 0.002, cd.Plane(offset=0.5)), lambda x: -x.v)
+    assert np.array_equal(arm.initial["q"], np.zeros(6))
+    with pytest.raises(SimulationError, match="deep in the ground"):
+        arm.state()
+    assert np.array_equal(arm.state(np.ones(6), np.zeros(6))[:6], np.ones(6))
 
 
 def test_numbers_of_the_robot_and_of_blocks_vary_from_robot_to_robot() -> None:

@@ -53,7 +53,11 @@ ASKED = {
     "floor": (scene(arm("a", 0) + FLOOR), "contact with the floor, for a robot that is fixed in the world"),
     "overlap": (
         scene(arm("a", 0, arm("b", 0.3, arm("c", -0.3)))),
-        "links that begin inside each other, and would be pushed apart",
+        "links that begin inside each other, and would be pushed apart: a - c",
+    ),
+    "overlap in keyframes": (
+        scene(CHAIN, '<keyframe><key qpos="0 0.1 0"/><key name="folded" qpos="0 3.1 0"/><key qpos="0 3.1 1"/></keyframe>'),
+        "links that begin inside each other, and would be pushed apart: a - c (keyframe folded)",
     ),
     "condim 4": (scene(arm("a", 0, geom='condim="4"')), "condim 4 and 6, friction against turning and rolling, of geoms: ga"),
     "condim 6": (

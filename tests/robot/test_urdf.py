@@ -1,5 +1,7 @@
 """URDF files mean here what they mean to Pinocchio, and every problem of a file is reported with its place and what to do."""
 
+import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +65,60 @@ def test_a_small_arm() -> None:
     assert [f"{note.where} {note.what}" for note in robot.notes] == [
         "arm.urdf:13 repaired: joint 'j2' <axis> has length 2: scaled to one",
         "arm.urdf:12 ignored: mesh files not found in the allowed folders, such as 'hand.stl'",
-        "arm.urdf:17 ignored: <gazebo> of <robot>, which says nothing about the rigid bodies (2 times)",
+        "arm.urdf:17 ignored: <gazebo> of <robot>, which other simulators read (2 times)",
         "arm.urdf:17 ignored: unknown element <unheard-of> in <robot>",
     ]
+
+
+# what a file asks of Gazebo or Bullet, and what is said of it without the words in brackets; None where it is done here
+ASKED = {
+    '<gazebo reference="a"><selfCollide>true</selfCollide></gazebo>': "contact of links with the others: a",
+    '<gazebo reference="a"><self_collide> 1 </self_collide></gazebo>': "contact of links with the others: a",
+    '<gazebo><self_collide value="true"/></gazebo>': "contact of links with the others: r",
+    '<gazebo reference="a"><selfCollide>false</selfCollide></gazebo>': None,
+    '<gazebo reference="b"><mu1 value="0.9"/><mu2>0.9</mu2></gazebo>': "friction of links: b",
+    '<link name="c"><contact><lateral_friction value="1"/></contact></link>': "friction of links: c",
+    '<gazebo reference="a"><collision><surface><contact><ode><kp>1e6</kp></ode></contact></surface></collision></gazebo>': (
+        "stiffness and damping of contact: a"
+    ),
+    '<link name="c"><contact><restitution value="0.5"/></contact></link>': "restitution of contact: c",
+    '<link name="c"><contact><restitution value="0.0"/></contact></link>': None,
+    '<gazebo reference="a"><turnGravityOff>true</turnGravityOff></gazebo>': "links without gravity: a",
+    '<link name="c"><gazebo><gravity>0</gravity></gazebo></link>': "links without gravity: c",
+    '<gazebo reference="a"><gravity>1</gravity></gazebo>': None,
+    '<gazebo reference="a"><dampingFactor>0.01</dampingFactor></gazebo>': "damping of links against the world: a",
+    '<gazebo reference="j"><springStiffness>10</springStiffness></gazebo>': "springs of joints: j",
+    '<gazebo reference="j"><stopKd value="1.0"/></gazebo>': "softness of joint limits: j",
+    "<gazebo><static>true</static></gazebo>": "a robot that does not move: r",
+    # numbers of their own
+    '<gazebo><plugin name="p"><gravity>0</gravity><kp>1</kp></plugin><sensor><static>1</static></sensor></gazebo>': None,
+    '<gazebo reference="a"><material>Gazebo/Red</material><implicitSpringDamper>1</implicitSpringDamper></gazebo>': None,
+}
+
+
+@pytest.mark.parametrize(("text", "said"), ASKED.items(), ids=range(len(ASKED)))
+def test_what_other_simulators_would_do_is_said(text: str, said: str | None) -> None:
+    joint = '<joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint>'
+    robot = read_urdf(f'<robot name="r"><link name="a"/><link name="b"/>{joint}{text}</robot>', "r.urdf")
+    notes = [f"{note.where} {note.what}" for note in robot.notes if note.what.startswith("not simulated: ")]
+    assert [re.sub(r" \(.*\)", "", note) for note in notes] == ([] if said is None else [f"r.urdf not simulated: {said}"])
+
+
+def test_many_links_that_ask_the_same_are_one_note() -> None:
+    links = "".join(f'<link name="l{k}"/><gazebo reference="l{k}"><mu1>1</mu1></gazebo>' for k in range(10))
+    (note,) = [note.what for note in read_urdf(f'<robot name="r">{links}</robot>', "r.urdf").notes if "friction" in note.what]
+    assert note.endswith(": l0, l1, l2, l3, l4, l5, l6, l7, and 2 more")
+
+
+def test_a_simulation_warns_once_of_what_a_urdf_asks(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(ARM.replace('<gazebo reference="hand"/>', '<gazebo reference="hand"><selfCollide>1</selfCollide></gazebo>'))
+    robot = cd.load(path)
+    with pytest.warns(cd.CondyleWarning, match=r"contact of links with the others \(selfCollide\): hand"):
+        cd.Simulation(robot)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cd.CondyleWarning)
+        cd.Simulation(robot)
 
 
 def test_roll_pitch_yaw() -> None:
