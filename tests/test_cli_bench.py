@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import CliRunner
 from tape.interpreted_gpu import take_the_place_of_a_gpu
-from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.commands import bench_batches

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from connect.pendulum_loop import Program
 from connect.test_external import external, fresh
-from typer.testing import CliRunner
 
 import condyle as cd
 from condyle.cli import app

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from command_line import CliRunner
 from lab.experiments import TOML
-from typer.testing import CliRunner
 
 import condyle as cd
 from condyle.cli import app

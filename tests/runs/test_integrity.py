@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from runs.small import pendulum, same, swing
-from typer.testing import CliRunner
 
 import condyle as cd
 from condyle.cli import app
