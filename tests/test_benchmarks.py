@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from benchmarks import gpu_arrays, gpu_bits, gpu_bits_cases
 from benchmarks.__main__ import NAMES, app

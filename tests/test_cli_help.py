@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import CliRunner
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from condyle.commands import app as program
 from condyle.commands import completion, version

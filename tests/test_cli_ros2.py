@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.commands.cli import app
 from condyle.workbench.runs.bags import read_joint_states

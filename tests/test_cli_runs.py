@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.commands.cli import app
 from condyle.errors import install_command

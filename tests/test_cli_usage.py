@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import condyle as cd
 from condyle.commands.app import usage_text

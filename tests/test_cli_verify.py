@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.apps.demos import registry
 from condyle.apps.demos.checks import Check

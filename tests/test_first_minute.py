@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import condyle as cd
 from condyle.commands.cli import app

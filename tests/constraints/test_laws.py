@@ -15,7 +15,8 @@ SAME_FORMULA = 1e-12
 SOLVED = 1e-10
 SEED = 3
 # those that compile slowest have a simpler one of their kind beside them
-QUICK = [name for name in SYSTEMS if name not in ("two_wheeled", "squeezer", "five_bar", "four_bars")]
+SLOW = ("two_wheeled", "squeezer", "five_bar", "four_bars", "spatial_loop", "on a curved surface", "coupled")
+QUICK = [name for name in SYSTEMS if name not in SLOW]
 
 
 @pytest.fixture(scope="module", params=slow_except(QUICK, SYSTEMS))

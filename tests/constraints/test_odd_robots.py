@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from constraints import mechanisms as m
 from constraints.systems import SYSTEMS, closed
-from typer.testing import CliRunner
 
 import condyle as cd
 from condyle.commands.cli import app

@@ -112,10 +112,18 @@ def lower_corners(size: tuple[float, float, float] = BOX) -> tuple[Any, ...]:
 
 
 def run(simulation: cd.Simulation, x: np.ndarray, seconds: float) -> np.ndarray:
-    """The states (..., T, nx) without controls; whole calls of 64 steps, so that one kernel does."""
+    """The states (..., T, nx) without controls; whole calls of 64 steps."""
     steps = 64 * max(1, round(seconds / simulation.dt / 64))
-    xs: np.ndarray = simulation.rollout(x, np.zeros((steps, simulation.nu)))
+    xs: np.ndarray = simulation.rollout(x, np.zeros((steps, simulation.nu)), parameters=own_numbers(simulation))
     return xs
+
+
+def own_numbers(simulation: cd.Simulation) -> dict[str, Any]:
+    """Its own dt, ground and smoothing as parameters of a call: one kernel for all simulations that differ in nothing else."""
+    known = simulation.parameters
+    names = ["dt", "ground.friction", "ground.slope", "contact.smoothing"]
+    # a ground without friction is built so
+    return {name: known[name].default for name in names if name in known and (name != "ground.friction" or known[name].default)}
 
 
 def lift_speed(simulation: cd.Simulation, depth: Any) -> np.ndarray:

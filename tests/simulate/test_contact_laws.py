@@ -20,6 +20,7 @@ from simulate.bodies import (
     lift_speed,
     on_slope,
     over_slope,
+    own_numbers,
     random_drops,
     run,
     simulation,
@@ -327,7 +328,9 @@ def recovery_power(s: cd.Simulation, x: np.ndarray) -> np.ndarray:
     """The power of lifting deep contacts of a free body on a plane during the next step, W."""
     R, p = s.robot.frame_pose(x[..., :7], s.robot.frame_names[0])
     height = np.stack([(R[..., 2, :] @ np.array(c.position) + p[..., 2]) - c.radius for c in s.contact_points], axis=-1)
-    power: np.ndarray = np.sum(s.contact_forces(x)[..., 2] * lift_speed(s, s.rest_depth - height), axis=-1)
+    power: np.ndarray = np.sum(
+        s.contact_forces(x, parameters=own_numbers(s))[..., 2] * lift_speed(s, s.rest_depth - height), axis=-1
+    )
     return power
 
 

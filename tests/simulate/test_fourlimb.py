@@ -184,7 +184,7 @@ def test_it_stands_on_slopes(base, degrees):
 # ---- more digits
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", slow_except(["planar"], BASES))
 def test_128_bits_agree(base):
     pytest.importorskip("gmpy2")
     w = world(base)

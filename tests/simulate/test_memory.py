@@ -75,7 +75,9 @@ def graphs() -> int:
 
 @pytest.fixture(autouse=True)
 def traced_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No trace comes from the cache."""
+    """No trace comes from the cache; what is known of the package's sources does."""
+    sources = trace_cache.Sources(trace_cache.ROOT)
+    monkeypatch.setattr(trace_cache, "Sources", lambda root: sources)
     monkeypatch.setattr(trace_cache, "shared_cache", lambda: ObjectCache(None))
 
 

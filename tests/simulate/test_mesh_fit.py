@@ -8,6 +8,7 @@ import published
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markers import slow_except
 
 from condyle.errors import SimulationError
 from condyle.robot.build import build
@@ -70,7 +71,7 @@ def test_only_the_end_of_a_leg_counts() -> None:
     assert fitted.radius == pytest.approx(0.03, abs=EXACT)
 
 
-@pytest.mark.parametrize("yaw", [0.0, 0.3, 1.0, np.pi / 2.0, 2.5])
+@pytest.mark.parametrize("yaw", slow_except([0.3, 2.5], [0.0, 0.3, 1.0, np.pi / 2.0, 2.5]))
 @pytest.mark.parametrize(("radius", "length"), [(0.04, 0.02), (0.02, 0.1), (0.1, 0.11)])
 @pytest.mark.parametrize("rings", [2, 5])
 def test_a_roller_is_found(radius: float, length: float, yaw: float, rings: int) -> None:

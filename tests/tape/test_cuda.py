@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 from tape.evaluation import reference
 from tape.ptx_interpreter import Buffer, Code, Device
 from tape.random_tapes import inputs_from, same_bits, tape_from
@@ -73,7 +74,7 @@ def test_a_wrong_instruction_is_noticed(interpreted: None, monkeypatch: pytest.M
         cuda._check_device("f64", 0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", slow_except(range(20), range(40)))
 @pytest.mark.parametrize(("precision", "dtype"), [("f64", "float64"), ("f32", "float32")])
 def test_random_tapes(interpreted: None, seed: int, precision: str, dtype: str) -> None:
     pick = random.Random(seed).randrange

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 
@@ -139,7 +140,7 @@ def assert_close(got, wanted, what):
 INPUTS = ("x", "us", "h")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slow_except(range(6), range(12)))
 def test_first_derivatives(seed):
     f, at = smooth_function(seed), point(seed)
     true = {name: finite_differences(f, at, k) for k, name in enumerate(INPUTS)}
@@ -154,7 +155,7 @@ def test_first_derivatives(seed):
                 assert_close(got[f"d{of}_d{wrt}"], true[wrt][of], f"seed {seed}, {mode}: d{of}/d{wrt}")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", slow_except(range(4), range(8)))
 def test_products_with_the_jacobian(seed):
     f, at = smooth_function(seed), point(seed)
     true = {name: finite_differences(f, at, k) for k, name in enumerate(INPUTS)}
@@ -171,7 +172,7 @@ def test_products_with_the_jacobian(seed):
         assert_close(got[f"{of}_tangent"], wanted, f"jvp {of}")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", slow_except(range(4), range(8)))
 def test_second_derivatives(seed):
     f, at = smooth_function(seed), point(seed)
     hessian = outputs(f.hessian("s"), at)

@@ -62,6 +62,12 @@ def function() -> Any:
     return cd.function(solved, cache=False, x=4)
 
 
+@pytest.fixture(scope="module")
+def forms(function: Any) -> dict[str, Tape]:
+    """The function in the form of a GPU, by precision."""
+    return {precision: device_form(function.tape, precision) for precision in TYPES}
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_odd_numbers_have_the_bits_of_the_processor(function: Any, precision: str) -> None:
@@ -92,10 +98,12 @@ def test_every_pair_of_odd_numbers_is_divided_as_by_the_processor(precision: str
 
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 @given(bits=st.lists(st.integers(0, 2**64 - 1), min_size=4, max_size=4))
-def test_any_numbers_have_the_bits_of_the_processor(function: Any, precision: str, bits: list[int]) -> None:
+def test_any_numbers_have_the_bits_of_the_processor(
+    function: Any, forms: dict[str, Tape], precision: str, bits: list[int]
+) -> None:
     word = np.array(bits, np.uint64) if precision == "f64" else (np.array(bits, np.uint64) >> np.uint64(32)).astype(np.uint32)
     x = np.ascontiguousarray(word.view(TYPES[precision])[None, :])
-    for found, wanted in zip(on_gpu(device_form(function.tape, precision), precision, x), function(x), strict=True):
+    for found, wanted in zip(on_gpu(forms[precision], precision, x), function(x), strict=True):
         assert same_bits(found, np.asarray(wanted).reshape(found.shape))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from apps.demos.runs_of_demos import recorded
+from markers import slow_except
 from processors import OLD, elsewhere
 
 from condyle.apps.demos.checks import Check
@@ -36,7 +37,8 @@ def test_checks_of_a_run_pass(name: str) -> None:
     assert len({(check.group, check.name) for check in found}) == len(found)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+# the others' rows are seen to fail in files of their own
+@pytest.mark.parametrize("name", slow_except(["pick-and-place", "welding"], ROBOTS))
 def test_checks_of_a_changed_run_fail(name: str) -> None:
     """Other torques than those applied, and states 10 mm off, are seen by several checks each."""
     done = recorded(name)

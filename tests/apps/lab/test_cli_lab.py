@@ -4,7 +4,7 @@ import json
 
 import pytest
 from apps.lab.experiments import TOML
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import condyle as cd
 from condyle.commands.cli import app

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.apps.pidog.footfall import stance_intervals
 from condyle.commands.cli import app

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from rich.console import Console
-from typer.testing import CliRunner
 
 import condyle.commands.cli  # noqa: F401  (adds the commands)
 from condyle.apps.pidog import controller

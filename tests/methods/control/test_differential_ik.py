@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 from condyle.methods.control.arm_controller import ToolSample
@@ -90,7 +91,7 @@ def narrowed() -> Any:
     return replace(written, joints=tuple(joints))
 
 
-@pytest.mark.parametrize("objective", ["posture", "centre", "manipulability"])
+@pytest.mark.parametrize("objective", slow_except(["manipulability"], ["posture", "centre", "manipulability"]))
 def test_free_joints_go_downhill(world: cd.Simulation, objective: str) -> None:
     from condyle.multibody.manipulability import manipulability_gradient
 

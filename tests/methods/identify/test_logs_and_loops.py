@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from methods.identify.arms import motion, pendulum
-from typer.testing import CliRunner
 
 import condyle as cd
 from condyle.closed_loop.tangent import rollout_jvp

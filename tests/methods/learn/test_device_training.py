@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.apps.pidog.gait_episodes import Trial
 from condyle.apps.pidog.judge import judge

@@ -67,8 +67,10 @@ def both(mirror: Mirror | None = None, **options: Any) -> tuple[PPO, SameOrder]:
     "options",
     [
         {},
-        {"activation": "tanh", "value_coefficient": 0.5, "desired_kl": None},
-        {"activation": "relu", "action_bound": None, "max_gradient_norm": 0.1, "entropy": 0.0},
+        pytest.param({"activation": "tanh", "value_coefficient": 0.5, "desired_kl": None}, marks=pytest.mark.slow),
+        pytest.param(
+            {"activation": "relu", "action_bound": None, "max_gradient_norm": 0.1, "entropy": 0.0}, marks=pytest.mark.slow
+        ),
         {"mirror": MIRROR, "action_bound": 0.1, "bound_coefficient": 0.3, "desired_kl": 1e-3, "final_kl": 1e-4, "anneal": (0, 2)},
     ],
     ids=["elu", "tanh", "relu", "mirror"],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import condyle as cd
 from condyle.commands.app import app
@@ -74,7 +74,11 @@ def test_a_killed_training_resumes_to_the_same_bits(trained: Training, tmp_path:
     assert PolicyFile.load(out).training["iterations"] >= first + 1 and '"hash"' in found.output
 
 
-@pytest.mark.parametrize("options", [{"hyperparameters": {"units": 8}}, {"algorithm": "shac"}], ids=["lstm", "shac"])
+@pytest.mark.parametrize(
+    "options",
+    [{"hyperparameters": {"units": 8}}, pytest.param({"algorithm": "shac"}, marks=pytest.mark.slow)],
+    ids=["lstm", "shac"],
+)
 def test_other_actors_and_algorithms_resume_to_the_same_bits(options: dict, tmp_path: Path) -> None:
     whole, first = (Training(TASK, seed=2, envs=8, **options) for _ in range(2))
     for _ in whole.run(4):
@@ -135,6 +139,7 @@ def test_the_report_has_curves_a_player_and_the_score(trained: Training) -> None
     assert file.hash in page and "nan," not in page
 
 
+@pytest.mark.peers
 def test_rsl_rl_trains_the_same_task_to_the_same_file(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("rsl_rl")

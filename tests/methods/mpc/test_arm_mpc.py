@@ -40,6 +40,7 @@ def test_it_reaches_a_target_within_its_limits(reaching: Any) -> None:
     assert np.any(free > limits()), "computed torque would need more"
 
 
+@pytest.mark.slow
 def test_same_bits_alone_and_in_a_batch(reaching: Any) -> None:
     q, targets = START + np.linspace(0.0, 0.5, 5)[:, None], GOAL + np.linspace(0.0, -0.5, 5)[:, None]
     whole = reaching.rollout(reaching.state(q), targets[:, None], 100)

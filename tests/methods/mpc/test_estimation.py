@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 from condyle.errors import ControlError, ShapeError
@@ -236,7 +237,9 @@ def test_wrong_shapes_are_refused(linear):
         linear(np.zeros(3), linear.start(START))
 
 
-@pytest.mark.parametrize("given", ["simulation", "loop", "loop without references", "free body"])
+@pytest.mark.parametrize(
+    "given", slow_except(["simulation", "loop"], ["simulation", "loop", "loop without references", "free body"])
+)
 def test_simulations_and_loops_are_dynamics(given):
     """Their inputs are torques and references, or there are none; quaternions are estimated."""
     world = cd.Simulation(cd.load("pendulum"), dt=0.02, ground=None)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from markers import slow_except
 from methods.mpc.problems import SWING_UP, UPRIGHT, bounded, cart_pole, linear, swing_up
 
 import condyle as cd
@@ -148,7 +149,7 @@ def test_exact_hessians_converge_in_few_iterations():
     np.testing.assert_allclose(fast.controls, slow.controls, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["rti", "sqp", "ilqr", "exact"])
+@pytest.mark.parametrize("method", slow_except(["rti", "exact"], ["rti", "sqp", "ilqr", "exact"]))
 def test_costs_with_negative_curvature(method):
     """A ripple on the way: its negative curvature is left out of the programs, and a minimum is found all the same."""
     problem = cd.ocp(

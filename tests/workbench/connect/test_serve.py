@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 from workbench.connect.pendulum_loop import Program
 from workbench.connect.test_external import external, fresh
 

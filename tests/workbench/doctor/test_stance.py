@@ -4,6 +4,7 @@ from pathlib import Path
 
 import published
 import pytest
+from markers import slow_except
 
 from condyle.robot.load import load_model
 from condyle.robot.stance import is_foot
@@ -67,8 +68,11 @@ STAND = {"a1", "go2", "g1_29dof_rev_1_0", "talos_full_v2", "simple_humanoid", "t
 FIXED = {"panda", "ur5_robot", "allegro_left_hand", "baxter", "so101", "kinova", "talos_left_arm", "xarm7"}
 
 
+SOME = ("a1", "tiago", "iris_simple", "panda", "baxter", "talos_left_arm")
+
+
 @pytest.mark.skipif(not published.URDFS, reason="example-robot-data is not installed")
-@pytest.mark.parametrize("name", sorted(STAND | FIXED))
+@pytest.mark.parametrize("name", slow_except(SOME, sorted(STAND | FIXED)))
 def test_published_robots(name):
     (path,) = (path for path in published.URDFS if path.stem == name)
     found = diagnose(path, package_dirs=published.PACKAGE_DIRS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 from workbench.runs.small import pendulum, same, swing
 
 import condyle as cd

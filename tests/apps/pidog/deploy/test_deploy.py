@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.apps.pidog import controller, servos
 from condyle.apps.pidog.deploy import drivers, program, safety, step

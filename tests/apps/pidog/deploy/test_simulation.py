@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from condyle.apps.pidog import controller
 from condyle.apps.pidog.deploy.deploy import check_log, deploy
