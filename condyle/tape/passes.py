@@ -1,8 +1,12 @@
-"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a backend of one precision computes it."""
+"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a backend of one precision computes it.
+
+A subroutine is lowered alone, and then its operations take its place: what is folded and contracted in it depends on nothing
+else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +18,7 @@ from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.limbs import has_limbs, unrolled
 from condyle.tape.ops import BOOL, ELEMENTARY, LIMBS, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, limb_counts, whole_table
+from condyle.tape.tape import Block, Call, Node, Port, Subroutine, Tape, by_port, limb_counts, whole_table
 
 SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
@@ -35,12 +39,61 @@ def lower(tape: Tape, precision: str, *, limbs: bool = False) -> Tape:
         return known[f"{precision} plain"]
     if precision not in known:
         with collection_paused():
-            block = expand(release(tape.block), precision)
-            block = contract(fold_constants(block, single=precision == "f32"))
+            block = inline_subroutines(lowered_alone(tape.block, precision), precision)
             outputs, results = written_by_rows(block, tape.outputs)
             block = dead_code(Block(block.nodes, block.params, results))
         known[precision] = Tape(tape.name, block, tape.inputs, outputs)
     return known[precision]
+
+
+def lowered_alone(block: Block, precision: str) -> Block:
+    """The block in exact operations, fma decided, subroutines as they were (kept)."""
+    known: dict[str, Block] = block.__dict__.setdefault("_lowered_alone", {})
+    if precision not in known:
+        exact = expand(release(block), precision)
+        known[precision] = contract(fold_constants(exact, single=precision == "f32"))
+    return known[precision]
+
+
+def inline_subroutines(block: Block, precision: str) -> Block:
+    """The block with the operations of subroutines in their places, each lowered alone.
+
+    From here on nothing may be folded or contracted: only what leaves every bit as it is, such as finding equal operations.
+    """
+    if not _has_subroutines(block):
+        return block
+    graph = Graph()
+    graph.params = block.params
+    return graph.block(_inline(graph, block, None, precision))
+
+
+def _inline(graph: Graph, block: Block, args: Sequence[int] | None, precision: str) -> list[int]:
+    """Positions of the results of a block in a graph; `args`: positions of its params, None for those of the graph itself."""
+    place: list[int] = []
+    results: dict[int, list[int]] = {}  # call -> its results
+    for i, node in enumerate(block.nodes):
+        op, _, data = node
+        if args is not None and op in ("param", "input", "limb"):
+            place.append(args[data if op == "param" else data[0]])
+            continue
+        moved = tuple([place[a] for a in node.args])
+        if op == "const":
+            place.append(graph.const(data))
+        elif op == "loop":
+            place.append(graph.record("loop", moved, replace(data, body=inline_subroutines(data.body, precision))))
+        elif op == "call":
+            results[i] = _inline(graph, lowered_alone(data.body, precision), moved, precision)
+            place.append(-1)
+        elif op in ("get", "after") and node.args[0] in results:
+            place.append(results[node.args[0]][data if op == "get" else data[0]])
+        else:
+            place.append(graph.copy(node, moved))
+    return [place[r] for r in block.results]
+
+
+def _has_subroutines(block: Block) -> bool:
+    """Whether a block, or a loop in it, calls subroutines."""
+    return any(node.op == "call" or (node.op == "loop" and _has_subroutines(node.data.body)) for node in block.nodes)
 
 
 def written_by_rows(block: Block, outputs: tuple[Port, ...]) -> tuple[tuple[Port, ...], tuple[int, ...]]:
@@ -76,21 +129,27 @@ def rewrite(block: Block, chosen: list[bool], visit: Visit, body: Callable[[Bloc
 
 
 class _Released(Recorder):
-    """Recorder without what only derivatives look at: `stop_gradient` is gone, and calls are their bodies."""
+    """Recorder without what only derivatives look at: `stop_gradient` is gone, and calls with a rule are their bodies."""
 
     def __init__(self) -> None:
         super().__init__()
         self.functions["stop_gradient"] = lambda a: a
 
-    def call(self, call: Call, args: list[Any]) -> list[Any]:
-        return evaluate(call.body, args, self)
+    def call(self, call: Call | Subroutine, args: list[Any]) -> tuple[list[Any], Any]:
+        return super().call(call, args) if isinstance(call, Subroutine) else (evaluate(call.body, args, self), None)
 
 
 def release(block: Block) -> Block:
-    """The block recorded again without `stop_gradient` and calls: derivatives have been taken by now."""
-    if operations_used(block).isdisjoint(("stop_gradient", "call")):
-        return block
-    return dead_code(record_again(block, _Released()))
+    """The block recorded again without `stop_gradient` and rules: derivatives have been taken by now."""
+    return dead_code(record_again(block, _Released())) if _for_derivatives(block) else block
+
+
+def _for_derivatives(block: Block) -> bool:
+    """Whether a block, or a loop in it, has operations that only derivatives look at."""
+    return any(
+        node.op == "stop_gradient" or isinstance(node.data, Call) or (node.op == "loop" and _for_derivatives(node.data.body))
+        for node in block.nodes
+    )
 
 
 def operations_used(block: Block) -> set[str]:

@@ -163,6 +163,27 @@ class Constant:
         return self.value
 
 
+@dataclass(frozen=True, eq=False)
+class Subroutine:
+    """A call of a tape that is lowered alone, so that the bits of its results depend on its arguments and on nothing else.
+
+    Its arguments are the params of the tape's block, numbers and tables. See subroutine.py.
+    """
+
+    tape: Tape
+
+    @property
+    def body(self) -> Block:
+        """The operations."""
+        return self.tape.block
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subroutine) and other.tape.hash == self.tape.hash
+
+    def __hash__(self) -> int:
+        return hash(self.tape.hash)
+
+
 RUN_TIME = 0  # number of rows of a port, and of iterations of a loop over it, that is known when the kernel is called
 
 
@@ -300,6 +321,8 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
             shape = (data.count, data.carries, data.reads, data.writes, data.tables, data.reverse, data.exits)
             digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
+        elif isinstance(data, Subroutine):
+            digest.update(f"subroutine {data.tape.hash}\n".encode())
         elif isinstance(data, Call):
             _update(digest, data.body)
             if not isinstance(data, ValueCall):
@@ -344,5 +367,6 @@ def _phrase(node: Node) -> str:
         order = " reversed" if loop.reverse else ""
         return f"loop {loop.count} times{order}, carry {loop.carries}, read {loop.reads}, write {loop.writes}: {args}"
     if node.op == "call":
-        return f"call: {args}"
+        name = f" {node.data.tape.name}" if isinstance(node.data, Subroutine) else ""
+        return f"call{name}: {args}"
     return " ".join(part for part in (node.op, args, "" if node.data is None else str(node.data)) if part)
