@@ -18,32 +18,35 @@ from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.limbs import has_limbs, unrolled
 from condyle.tape.ops import BOOL, ELEMENTARY, LIMBS, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Node, Port, Subroutine, Tape, by_port, limb_counts, whole_table
+from condyle.tape.tape import Block, Call, Node, Port, Subroutine, Tape, by_port, limb_counts, subroutines, whole_table
 
 SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
+Keep = Callable[[Subroutine, str], bool]  # of a subroutine and a precision
 
 
-def lower(tape: Tape, precision: str, *, limbs: bool = False) -> Tape:
+def lower(tape: Tape, precision: str, *, limbs: bool = False, keep: Keep | None = None) -> Tape:
     """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided (kept).
 
-    `limbs`: numbers of limbs stay, for backends that compute limbs side by side; otherwise they are written out.
+    `limbs`: numbers of limbs stay, for backends that compute limbs side by side; otherwise they are written out. `keep`: which
+    subroutines stay calls, for backends that link them; otherwise none.
     """
     if precision not in ("f64", "f32"):
         raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
-    known: dict[str, Tape] = tape.__dict__.setdefault("_lowered", {})
+    known: dict[Any, Tape] = tape.__dict__.setdefault("_lowered", {})
+    form = precision, limbs, keep
+    if form in known:
+        return known[form]
     if not limbs:
-        if f"{precision} plain" not in known:
-            low = lower(tape, precision, limbs=True)
-            known[f"{precision} plain"] = replace(low, block=unrolled(low.block)) if has_limbs(low.block) else low
-        return known[f"{precision} plain"]
-    if precision not in known:
-        with collection_paused():
-            block = inline_subroutines(lowered_alone(tape.block, precision), precision)
-            outputs, results = written_by_rows(block, tape.outputs)
-            block = dead_code(Block(block.nodes, block.params, results))
-        known[precision] = Tape(tape.name, block, tape.inputs, outputs)
-    return known[precision]
+        low = lower(tape, precision, limbs=True, keep=keep)
+        known[form] = replace(low, block=unrolled(low.block)) if has_limbs(low.block) else low
+        return known[form]
+    with collection_paused():
+        block = inline_subroutines(lowered_alone(tape.block, precision), precision, keep)
+        outputs, results = written_by_rows(block, tape.outputs)
+        block = dead_code(Block(block.nodes, block.params, results))
+    known[form] = Tape(tape.name, block, tape.inputs, outputs)
+    return known[form]
 
 
 def lowered_alone(block: Block, precision: str) -> Block:
@@ -55,19 +58,19 @@ def lowered_alone(block: Block, precision: str) -> Block:
     return known[precision]
 
 
-def inline_subroutines(block: Block, precision: str) -> Block:
-    """The block with the operations of subroutines in their places, each lowered alone.
+def inline_subroutines(block: Block, precision: str, keep: Keep | None = None) -> Block:
+    """The block with the operations of subroutines in their places, each lowered alone, but for those to `keep`.
 
     From here on nothing may be folded or contracted: only what leaves every bit as it is, such as finding equal operations.
     """
-    if not _has_subroutines(block):
+    if not subroutines(block):
         return block
     graph = Graph()
     graph.params = block.params
-    return graph.block(_inline(graph, block, None, precision))
+    return graph.block(_inline(graph, block, None, precision, keep))
 
 
-def _inline(graph: Graph, block: Block, args: Sequence[int] | None, precision: str) -> list[int]:
+def _inline(graph: Graph, block: Block, args: Sequence[int] | None, precision: str, keep: Keep | None) -> list[int]:
     """Positions of the results of a block in a graph; `args`: positions of its params, None for those of the graph itself."""
     place: list[int] = []
     results: dict[int, list[int]] = {}  # call -> its results
@@ -80,20 +83,15 @@ def _inline(graph: Graph, block: Block, args: Sequence[int] | None, precision: s
         if op == "const":
             place.append(graph.const(data))
         elif op == "loop":
-            place.append(graph.record("loop", moved, replace(data, body=inline_subroutines(data.body, precision))))
-        elif op == "call":
-            results[i] = _inline(graph, lowered_alone(data.body, precision), moved, precision)
+            place.append(graph.record("loop", moved, replace(data, body=inline_subroutines(data.body, precision, keep))))
+        elif op == "call" and not (keep is not None and keep(data, precision)):
+            results[i] = _inline(graph, lowered_alone(data.body, precision), moved, precision, keep)
             place.append(-1)
         elif op in ("get", "after") and node.args[0] in results:
             place.append(results[node.args[0]][data if op == "get" else data[0]])
         else:
             place.append(graph.copy(node, moved))
     return [place[r] for r in block.results]
-
-
-def _has_subroutines(block: Block) -> bool:
-    """Whether a block, or a loop in it, calls subroutines."""
-    return any(node.op == "call" or (node.op == "loop" and _has_subroutines(node.data.body)) for node in block.nodes)
 
 
 def written_by_rows(block: Block, outputs: tuple[Port, ...]) -> tuple[tuple[Port, ...], tuple[int, ...]]:

@@ -8,7 +8,8 @@ the last bits of all that the function gives. A subroutine is an edge that no su
     lower     its tape is expanded, folded and contracted alone, once for all calls; then its operations take the call's place
     after     only what leaves every bit as it is: equal operations are one, unused ones are gone, order and registers
 
-How a backend computes it (in the place of the call, or as code of its own) is a matter of cost and changes no bit. Derivatives
+How a backend computes it is a matter of cost and changes no bit: in the place of the call, or on a processor, if it is long, as
+code of its own that all its clients link (link.py). Derivatives
 are those of its operations, recorded where they are taken. A loop of one iteration is no substitute: columns that nothing reads
 are dropped from its body before it is lowered.
 """
@@ -27,7 +28,9 @@ from condyle.tape.ops import TABLES
 from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar, caller
 from condyle.tape.table import Table, current, recording
-from condyle.tape.tape import Port, Subroutine, Tape, limb_counts, table_size
+from condyle.tape.tape import Port, Subroutine, Tape, table_size
+
+OF_ROBOT = "numbers of the whole robot; pick those of each limb"
 
 
 def subroutine(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,6 +52,8 @@ def subroutine(function: Callable[..., Any]) -> Callable[..., Any]:
         with recording(graph):
             results, rebuild_results, _ = flatten(function(*rebuild(params)))
             places = [graph.place(x) for x in results]
+        if any(graph.limbs.get(i) for i in places):
+            raise TraceError(f"{caller()}: a subroutine gives {OF_ROBOT}")
         known = [graph.value(k) for k in places]
         outside = [_outside(current(), outer) for outer in graph.captured]
         inputs = [_port(f"in{k}", x) for k, x in enumerate([*leaves, *outside])]
@@ -66,12 +71,12 @@ def subroutine(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def call_subroutine(tape: Tape, params: list[Any]) -> list[Any]:
     """The results of a tape as a subroutine of the trace that is recorded: numbers and tables, from one value for each param."""
-    graph, inner = current(), limb_counts(tape.block)
+    graph = current()
     if any(port.run_time for port in (*tape.inputs, *tape.outputs)):
         raise TraceError(f"{caller()}: rows whose number is known at run time cannot enter a subroutine; scan them around it")
     places = [graph.place(x) for x in params]
-    if any(graph.limbs.get(i) for i in places) or any(inner.get(r) for r in tape.block.results):
-        raise TraceError(f"{caller()}: a subroutine takes and gives numbers of the whole robot; pick those of each limb")
+    if any(graph.limbs.get(i) for i in places):
+        raise TraceError(f"{caller()}: a subroutine takes {OF_ROBOT}")
     return record_call(graph, Subroutine(tape), places)
 
 

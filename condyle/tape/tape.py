@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from condyle.tape.ops import OPS
@@ -332,14 +333,24 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
     digest.update(f"{block.params} {block.results}\n".encode())
 
 
-def operations(block: Block, *, until: int | None = None) -> int:
-    """Number of arithmetic operations of a block; a loop counts its body `count` times, one that exits at most `until` times."""
+def operations(block: Block, *, until: int | None = None, called: Mapping[Any, int] = MappingProxyType({})) -> int:
+    """Number of arithmetic operations of a block; a loop counts its body `count` times, one that exits at most `until` times.
+
+    `called`: operations of subroutines that are known.
+    """
     counts = Counter(node.op for node in block.nodes)
     total = sum(n for op, n in counts.items() if op in OPS)
     for loop in [node.data for node in block.nodes if node.op == "loop"]:
         times = max(loop.count if until is None or not loop.exits else min(loop.count, until), 1)
-        total += times * operations(loop.body, until=until)
-    return total + sum(operations(node.data.body, until=until) for node in block.nodes if node.op == "call")
+        total += times * operations(loop.body, until=until, called=called)
+    calls = [node.data for node in block.nodes if node.op == "call"]
+    return total + sum([called[c] if c in called else operations(c.body, until=until, called=called) for c in calls])
+
+
+def subroutines(block: Block) -> list[Subroutine]:
+    """The subroutines that a block and its loops call, each once."""
+    loops = [s for node in block.nodes if node.op == "loop" for s in subroutines(node.data.body)]
+    return list(dict.fromkeys([*[node.data for node in block.nodes if isinstance(node.data, Subroutine)], *loops]))
 
 
 def listing(block: Block, indent: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markers import slow_except
 from tape import random_tapes
-from tape.evaluation import interpreted, on, reference
+from tape.evaluation import computed, interpreted, on, reference
 from tape.ptx_interpreter import Buffer, Code, Device
 from tape.random_tapes import inputs_for, inputs_from, same_bits, tape_from
 from tape.test_export_c import COMPILERS, MODES, assert_same, build, call
@@ -22,8 +22,11 @@ from tape.test_same_bits import check_all_lanes
 import condyle as cd
 from condyle.errors import TraceError
 from condyle.tape import limb_values as limbs
+from condyle.tape import link
 from condyle.tape.array import array
-from condyle.tape.backends import cuda
+from condyle.tape.backends import cpu, cuda
+from condyle.tape.backends.interface import Options
+from condyle.tape.cache import ObjectCache
 from condyle.tape.derive import jacobian, vjp
 from condyle.tape.export.c import c_source
 from condyle.tape.inline import Recorder, record_again
@@ -31,7 +34,7 @@ from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.limbs import unrolled
 from condyle.tape.passes import lower, lowered_alone
 from condyle.tape.subroutine import subroutine
-from condyle.tape.tape import Subroutine, Tape
+from condyle.tape.tape import Subroutine, Tape, subroutines
 from condyle.tape.tape_codec import decode_block, encode_block
 from condyle.tape.trace import trace, trace_values
 
@@ -257,6 +260,113 @@ def test_a_compiled_function_gives_the_bits_of_a_call() -> None:
     for a, b in zip(g(x), f(x, k), strict=False):
         assert same_bits(a, b)
     assert same_bits(f.subroutine(x, k).r, f(x, k).r)
+
+
+# ---- linked
+
+
+@pytest.fixture
+def linked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All subroutines that take and give numbers are linked."""
+    monkeypatch.setattr(link, "LINKED", 1)
+    yield
+
+
+def on_the_cpu(tape: Tape, dtype: str, lanes: int | None, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    return computed(cpu.CpuBackend().compile(tape, PRECISION[dtype], Options(lanes)), tape, inputs, dtype)
+
+
+@pytest.mark.parametrize("seed", slow_except(range(6), range(40)))
+def test_random_tapes_with_linked_subroutines(linked: None, seed: int) -> None:
+    """Inlined = linked, for each number of lanes, and for one state and batches as they are by default."""
+    tape = with_calls(random.Random(seed).randrange, elementary=seed % 2 == 0)
+    for dtype, precision in PRECISION.items():
+        inputs = inputs_from(random.Random(-seed).randrange, tape, dtype=dtype, most=12)
+        wanted = by_definition(tape, inputs)
+        for lanes in (None, 1, 2, 4, 8):
+            found = on_the_cpu(tape, dtype, lanes, inputs)
+            assert all(same_bits(a, b) for a, b in zip(found, wanted, strict=True)), (
+                f"{lanes} lanes\n{link.lower_linked(tape, precision)}"
+            )
+
+
+def test_most_random_subroutines_are_linked(linked: None) -> None:
+    tapes = [with_calls(random.Random(seed).randrange) for seed in range(6)]
+    assert sum(bool(subroutines(link.lower_linked(tape, "f64").block)) for tape in tapes) >= 3
+
+
+def long_limbs(x: Any) -> Any:
+    """Numbers of four limbs through a loop that ends when a sum over them is small, and one number of all."""
+    y = limbs.spread(*[x[k] for k in range(4)])
+
+    def body(i: Any, s: Any) -> Any:
+        y = 0.5 * s + 0.1 * np.sin(s * x[4])
+        return y - 0.01 * limbs.limb_sum(y * y)
+
+    y = cd.loop(body, y, 20, until=lambda s: limbs.limb_max(s) < 0.01)
+    return {"each": array([limbs.pick(y, k) for k in range(4)]), "sum": limbs.limb_sum(y * y)}
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+def test_a_linked_subroutine_has_its_limbs_side_by_side_for_one_state(linked: None, dtype: str) -> None:
+    tape = trace_values(lambda x: {**(r := subroutine(long_limbs)(x)), "more": r["sum"] * x[0]}, x=5)
+    assert subroutines(link.lower_linked(tape, "f64").block)
+    alone = trace_values(long_limbs, x=5)
+    lanes, few = cpu.limb_lanes(alone, PRECISION[dtype])
+    assert lanes == 4 and cpu.limb_lanes(tape, PRECISION[dtype]) == (1, few)
+    for states in (1, 13):
+        inputs = [np.random.default_rng(0).normal(size=(states, 5)).astype(dtype)]
+        wanted = reference(lower(alone, PRECISION[dtype]), inputs)
+        for own in (None, 1, 2, 4):
+            found = on_the_cpu(tape, dtype, own, inputs)
+            assert all(same_bits(a, b) for a, b in zip(found, wanted, strict=False)), f"{own} lanes"
+
+
+def test_long_bodies_are_linked_and_short_ones_are_not() -> None:
+    def long(x: Any) -> Any:
+        for _ in range(60):
+            x = np.sin(x * x[::-1]) + x
+        return x
+
+    for body, count in ((long, 1), (lambda x: x * x, 0)):
+        tape = trace(lambda x, body=body: subroutine(body)(x) * x, x=3)
+        assert len(subroutines(link.lower_linked(tape, "f64").block)) == count
+        inputs = inputs_from(random.Random(1).randrange, tape, most=20)
+        for lanes in (None, 1, 8):
+            assert same_bits(on_the_cpu(tape, "float64", lanes, inputs)[0], by_definition(tape, inputs)[0])
+    rows = trace(lambda r: subroutine(lambda t: cd.scan(lambda i, s, x: (s + x[0], None), 0.0, t)[0])(r), r=cd.Rows(5, 1))
+    assert not link.is_linked(subroutines(rows.block)[0], "f64"), "it takes a table"
+
+
+def test_the_second_client_compiles_nothing_of_a_linked_subroutine(
+    linked: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cache = ObjectCache(tmp_path / "cache")
+    for module in (cpu, link):
+        monkeypatch.setattr(module, "shared_cache", lambda: cache)
+    step = cd.function(lambda x: np.tan(x) * x[0], cache=False, x=2)
+    texts: list[str] = []
+    compile_object = cpu.object_code
+    monkeypatch.setattr(cpu, "object_code", lambda text: texts.append(text) or compile_object(text))
+    x = np.array([[0.3, 0.7], [0.2, 0.1]])
+    clients = [cd.function(lambda x, k=k: step.subroutine(x) * k, cache=False, x=2) for k in (2.0, 3.0)]
+    assert np.array_equal(clients[0].on("cpu", lanes=2)(x), step(x) * 2.0)
+    first = len(texts)
+    assert sum("define void @subroutine_" in text for text in texts) == 1
+    monkeypatch.setattr(Subroutine, "body", property(lambda self: pytest.fail("its operations are looked at")))
+    assert np.array_equal(clients[1].on("cpu", lanes=2)(x), step(x) * 3.0)
+    assert not any("define void @subroutine_" in text for text in texts[first:])
+    # where its code is lost, it is compiled again
+    monkeypatch.undo()
+    for module in (cpu, link):
+        monkeypatch.setattr(module, "shared_cache", lambda: cache)
+    monkeypatch.setattr(link, "LINKED", 1)
+    cpu._loaded.clear()
+    for path in (tmp_path / "cache").glob("*.cdo"):
+        if b"subroutine_" in path.read_bytes()[:200]:
+            path.unlink()
+    again = cd.function(lambda x: step.subroutine(x) * 2.0, cache=False, x=2).on("cpu", lanes=2)
+    assert np.array_equal(again(x), step(x) * 2.0)
 
 
 # ---- one node
