@@ -18,7 +18,7 @@ from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Array, Motion, Pose, cross, product
 from condyle.simulate.contacts import position
-from condyle.simulate.integrate import integrate_step
+from condyle.simulate.integrate import integrate_alone, integrate_step
 from condyle.simulate.law_residuals import law_residuals
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.step import Inputs
@@ -227,7 +227,7 @@ def plant_step(
         world = replace(world, coordinate_map=world.coordinate_map.differentiable())
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
-        end = integrate_step(world, Inputs(q, v, u, t, six), integrator)
+        end = integrate_alone(world, Inputs(q, v, u, t, six), integrator)
         return end.q, end.v, end.residual, end.contact_impulses * (1.0 / world.h)
 
     def over(q1: Array, v1: Array) -> Array:
