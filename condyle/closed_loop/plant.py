@@ -18,7 +18,7 @@ from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Array, Motion, Pose, cross, product
 from condyle.simulate.contacts import position
-from condyle.simulate.integrate import integrate_step
+from condyle.simulate.integrate import integrate_alone
 from condyle.simulate.law_residuals import law_residuals
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.step import Inputs
@@ -214,7 +214,7 @@ def plant_laws(world: World, integrator: str, substeps: int, q: Array, v: Array,
 
     def body(i: Any, state: Any, _: Any) -> Any:
         x = Inputs(state[0], state[1], u, t + i * world.h, six)
-        end = integrate_step(world, x, integrator)
+        end = integrate_alone(world, x, integrator)
         return (end.q, end.v), law_residuals(world, x)
 
     return scan(body, (q, v), count=substeps)[1]
@@ -225,7 +225,7 @@ def plant_step(world: World, integrator: str, substeps: int, q: Array, v: Array,
     world, u, six = commanded_world(world, t, given)
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
-        end = integrate_step(world, Inputs(q, v, u, t, six), integrator)
+        end = integrate_alone(world, Inputs(q, v, u, t, six), integrator)
         return end.q, end.v, end.residual, end.contact_impulses * (1.0 / world.h), end.least_smoothing
 
     def over(q1: Array, v1: Array) -> Array:

@@ -41,6 +41,7 @@ from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jacobian_at_zero
 from condyle.tape.loop import scan
+from condyle.tape.subroutine import subroutine
 
 # one row for each stage: how far into the step it is, starting from the one before, and its weight
 TABLES: dict[str, Array] = {
@@ -116,6 +117,24 @@ def integrate_step(
         v[base] = v[base] + left[base] * (1.0 / mass)
     a = (in_axes_before(world, end["dq"], v) - x.v) * (1.0 / h)
     return StepResult(q, v, end["residual"], a, end["impulses"], None, end["smoothing"])
+
+
+def integrate_alone(world: World, x: Inputs, integrator: str) -> StepResult:
+    """`integrate_step` as a subroutine: its bits do not depend on what is computed around it, nor on what is read of it."""
+
+    def step(q: Array, v: Array, u: Array, t: Any, wrenches: Any) -> Any:
+        end = integrate_step(world, Inputs(q, v, u, t, wrenches if len(wrenches) else None), integrator)
+        solved = end.solution
+        unknowns = () if solved is None else (solved.dv, solved.iterates, solved.points or ())
+        return end.q, end.v, end.residual, end.acceleration, end.contact_impulses, unknowns, end.least_smoothing
+
+    wrenches = () if x.wrenches is None else x.wrenches
+    q, v, residual, acceleration, impulses, unknowns, least = subroutine(step)(x.q, x.v, x.u, x.t, wrenches)
+    solution = None
+    if unknowns:
+        dv, iterates, points = unknowns
+        solution = Solution(dv, iterates, residual, points or None, least)
+    return StepResult(q, v, residual, acceleration, impulses, solution, least)
 
 
 def momentum_rate(world: World, x: Inputs, a: Array) -> Array:

@@ -16,16 +16,15 @@ from condyle.robot.spatial import Array
 from condyle.simulate.config import EULER
 from condyle.simulate.folded_world import folded
 from condyle.simulate.hessian import weighted_hessian
-from condyle.simulate.integrate import StepResult, integrate_step, step_jacobian
+from condyle.simulate.integrate import StepResult, integrate_alone, step_jacobian
 from condyle.simulate.law_residuals import law_residuals
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import Solution, limit
 from condyle.simulate.step import Inputs, next_velocity, spring_energy
 from condyle.simulate.world import World
-from condyle.tape.array import array, isfinite, where
+from condyle.tape.array import isfinite, where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
-from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
 from condyle.tape.trace import trace, trace_values
 from condyle.tape.trace_cache import cached_trace, trace_key
@@ -74,7 +73,7 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst:
         # NaN ends the solver at once: a state that stays as it is costs little in all further steps
         speed = where(worst <= limit(), begin.v[0], np.nan)
         begin = replace(begin, v=np.concatenate([[speed], begin.v[1:]]))
-    end = integrate_step(stepper.world, begin, stepper.integrator)
+    end = integrate_alone(stepper.world, begin, stepper.integrator)
     after = packed(stepper, x, end.q, end.v)
     outside = [] if wrenches is None else wrenches.ravel()
     other = folded(stepper.world)
@@ -159,27 +158,10 @@ def inlined_jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | No
 
 
 def _solved_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[dict[str, Any], Solution | None]:
-    """({"x1": ..., "residual": ...}, the solution of an Euler method) of one step of the physics.
-
-    In a loop, whose body is rounded as that of `rollout`, whatever else is computed from its numbers.
-    """
-    rebuild: Any = None
-
-    def body(_: Any, state: Any, u: Any) -> Any:
-        nonlocal rebuild
-        after, worst, end = substep(stepper, state[0], u, wrenches, state[1])
-        found = end.solution
-        if found is None:
-            return (after, worst), None
-        leaves, rebuild, _ = flatten((found.dv, found.iterates, found.points or ()))
-        return (after, worst), array(leaves)
-
-    (after, worst), row = scan(body, (x, 0.0), array([u]))
-    end = {"x1": after, "residual": worst}
-    if rebuild is None:
-        return end, None
-    dv, iterates, points = rebuild(list(row[0]))
-    return end, Solution(dv, iterates, worst, points or None)
+    """({"x1": ..., "residual": ...}, the solution of an Euler method) of one step of the physics."""
+    after, worst, end = substep(stepper, x, u, wrenches, 0.0)
+    found = end.solution
+    return {"x1": after, "residual": worst}, None if found is None else replace(found, residual=worst)
 
 
 def chained(stepper: Stepper, total: Array, A: Array, B: Array) -> Any:

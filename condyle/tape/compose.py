@@ -12,6 +12,7 @@ from condyle.tape.array import _objects, assemble
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
 from condyle.tape.scalar import Lazy, Scalar, _Traced, caller, number
+from condyle.tape.subroutine import call_subroutine
 from condyle.tape.table import Table, current, is_recording, table
 from condyle.tape.tape import RUN_TIME, Port, Tape, by_port
 
@@ -54,15 +55,15 @@ def traced_table(what: str, value: Any, port: Port) -> Table:
     return given
 
 
-def call_tape(tape: Tape, arrays: Iterable[Any]) -> list[Any]:
+def call_tape(tape: Tape, arrays: Iterable[Any], *, alone: bool = False) -> list[Any]:
     """The outputs of a tape on arrays and tables of traced values, recorded where the caller records.
 
-    They are arrays of traced values; tables if their number of rows is known at run time only.
+    They are arrays of traced values; tables if their number of rows is known at run time only. `alone`: as a subroutine.
     """
     params: list[Any] = []
     for port, array in zip(tape.inputs, arrays, strict=True):
         params += [array] if port.table else _objects(array).ravel().tolist()
-    values = evaluate(tape.block, params, Recorder())
+    values = call_subroutine(tape, params) if alone else evaluate(tape.block, params, Recorder())
     return [_output(port, mine) for port, mine in by_port(tape.outputs, values)]
 
 

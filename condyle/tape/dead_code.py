@@ -151,7 +151,7 @@ class _Live:
                 data, args = loops[i].written(there), loops[i].args
             elif op == "get" and args[0] in loops:
                 data = loops[args[0]].place[data]
-            elif op == "after":
+            elif op == "after" and args[0] in loops:
                 data = (loops[args[0]].place[data[0]], *data[1:])
             elif op == "slice":
                 still = loops[args[0]].columns

@@ -18,10 +18,21 @@ from condyle.tape.emit_table import Counter, Memory, RowIndex, Values
 from condyle.tape.ir_writer import OpenLoop, VectorType
 from condyle.tape.layout import Cut, Scratch, WideScratch, assembled_runs, cut, start_is_last_use, weight
 from condyle.tape.ops import BOOL, INT, LIMBS, OPS, TABLES
-from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses
+from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses, subroutines
 from condyle.tape.target import Target
 
 COPIED_SLOTS = 32  # numbers that one function copies
+
+
+@dataclass(frozen=True)
+class Link:
+    """A subroutine as a function `void name(ptr area)` of another object.
+
+    The area has a vector of the caller's lanes for each argument, then for each result, and then the function's own memory.
+    """
+
+    name: str
+    vectors: int  # of the area
 
 
 class BlockEmitter(LimbEmitter):
@@ -32,6 +43,8 @@ class BlockEmitter(LimbEmitter):
         self.spill_areas: dict[int, tuple[int, int]] = {}  # of the assembled runs, by lanes: where it begins, and its size
         self.widths: set[int] = set()  # lanes of vectors whose lanes are iterations
         self.streams: dict[int, list[tuple[int, int, int]]] = {}  # loop of the kernel -> (output, first column, last) it writes
+        self.links: Mapping[str, Link] = {}  # of the subroutines that are called, by the hashes of their tapes
+        self.areas: dict[str, int] = {}  # where the area of each of them is
 
     # ---- straight code
 
@@ -86,6 +99,8 @@ class BlockEmitter(LimbEmitter):
                 values[i] = self.read(block, i, values, plan)
             elif op == "loop":
                 self.loop(block, i, values, plan)
+            elif op == "call":
+                self.call(block, i, values, plan)
             if i in plan.slots and i in values and op not in ("param", "get"):
                 self.spill(block.nodes[i].op, values[i], plan.slots[i])
             if close is not None and i == done:
@@ -108,6 +123,26 @@ class BlockEmitter(LimbEmitter):
         elif kind == BOOL:
             value = self.put(f"select <{self.type.lanes} x i1> {value}, {v} {self.type.splat(1.0)}, {v} zeroinitializer")
         self.store(value, self.place(slot))
+
+    # ---- calls of linked code
+
+    def call(self, block: Block, i: int, values: Values, plan: Cut) -> None:
+        """Call a subroutine of another object: arguments into its area, results from there."""
+        _, args, data = block.nodes[i]
+        link = self.links[data.tape.hash]
+        if link.name not in self.areas:
+            self.areas[link.name] = self.scratch.area(link.vectors)
+            # by the global offset table: it may be loaded anywhere in memory
+            self.globals.append(f"declare void @{link.name}(ptr) nonlazybind")
+        area = self.areas[link.name]
+        for k, a in enumerate(args):
+            self.store(self.operand(block, a, values, plan), self.place(area + k))
+        self.do(f"call void @{link.name}(ptr {self.place(area)})")
+        for k, node in enumerate(block.nodes):
+            if node.op == "get" and node.args[0] == i:
+                values[k] = self.load(self.place(area + len(args) + node.data))
+                if k in plan.slots:
+                    self.store(values[k], self.place(plan.slots[k]))
 
     # ---- long straight parts of the bodies of loops, in assembly
 
@@ -336,7 +371,7 @@ class BlockEmitter(LimbEmitter):
         most = self.target.vector_bytes // self.type.bytes
         if self.kernel_type.lanes > 1 or self.type.lanes > 1 or most < 2 or loop.exits or loop.count < 2 or parts.stream:
             return 1
-        if not _independent(loop, self.counters):
+        if not _independent(loop, self.counters) or subroutines(loop.body):
             return 1
         width = min(most, 1 << (loop.count.bit_length() - 1))
         # an entry that does not lie beside that of the next iteration is moved lane by lane

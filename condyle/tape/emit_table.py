@@ -9,10 +9,10 @@ from condyle.tape.ir_writer import IRWriter, VectorType
 from condyle.tape.layout import Cut, Scratch
 from condyle.tape.tape import Block, last_uses, table_size
 from condyle.tape.target import Target
-from condyle.tape.transpose import ColumnPorts, LimbPorts, RowPorts
+from condyle.tape.transpose import ColumnPorts, LimbPorts, RowPorts, VectorPorts
 
 Values = dict[int, str]  # node -> vector
-Ports = ColumnPorts | RowPorts | LimbPorts
+Ports = ColumnPorts | RowPorts | LimbPorts | VectorPorts
 COPIED_TOGETHER = 16  # entries that one round of a copying loop moves
 
 
@@ -93,9 +93,11 @@ class TableEmitter(IRWriter):
         return self.port_layout(self)
 
     @property
-    def port_layout(self) -> type[ColumnPorts] | type[RowPorts] | type[LimbPorts]:
+    def port_layout(self) -> type[ColumnPorts] | type[RowPorts] | type[LimbPorts] | type[VectorPorts]:
         """How inputs and outputs lie in memory."""
-        return LimbPorts if self.target.limbs else ColumnPorts if self.target.columns else RowPorts
+        if self.target.limbs:
+            return LimbPorts
+        return ColumnPorts if self.target.columns else VectorPorts if self.target.vectors else RowPorts
 
     def shared_pointer(self, memory: Memory) -> str | None:
         """Pointer to the numbers that all lanes share; None for vectors of lanes."""

@@ -8,12 +8,13 @@ from typing import Any
 from condyle.tape.dead_code import dead_code
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
+from condyle.tape.limbs import unrolled
 from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import loop_forward, seeds, smooth, union
 from condyle.tape.table import Table, current, fill_table, make_table
-from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Node, table_size
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Node, Subroutine, table_size
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 
@@ -81,8 +82,7 @@ def forward(block: Block, params: list[Any], tangents: list[Any]) -> tuple[list[
         elif op == "loop":
             value, move = _loop(data, *data.split(xs), *data.split(ts))
         elif op == "call":
-            results = _recorder.call(data, xs)
-            value, move = (results, None), (_call(data, xs, results, ts), None)
+            value, move = _subroutine(data, xs, ts) if isinstance(data, Subroutine) else _call(data, xs, ts)
         elif op == "get":
             value, move = xs[0][0][data], ts[0][0][data]
         elif op == "slice":
@@ -130,13 +130,20 @@ def _rule(op: str, y: Scalar, xs: list[Any], ts: list[Tangent], extra: tuple[Any
     return move
 
 
-def _call(call: Call, xs: list[Any], results: list[Any], ts: list[Tangent]) -> list[Tangent]:
-    """The tangents of a call's results by its rule: what does not depend on tangents once, the rest seed by seed."""
+def _subroutine(call: Subroutine, xs: list[Any], ts: list[Any]) -> tuple[Any, Any]:
+    """The results of a subroutine and their tangents: of its operations, which are recorded here."""
+    results, moves = forward(unrolled(call.body), xs, ts)
+    return (results, None), (moves, None)
+
+
+def _call(call: Call, xs: list[Any], ts: list[Tangent]) -> tuple[Any, Any]:
+    """The results of a call and their tangents, by its rule: what does not depend on tangents once, the rest seed by seed."""
+    value = results, _ = _recorder.call(call, xs)
     moves: list[Tangent] = [{} for _ in results]
     zero = _recorder.number(0.0)
     seeded = sorted({s for t in ts for s in t})
     if not seeded:
-        return moves
+        return value, (moves, None)
     fixed, linear = _split(call, len(xs) + len(results))
     known = evaluate(fixed, [*xs, *results], _recorder)
     for s in seeded:
@@ -144,7 +151,7 @@ def _call(call: Call, xs: list[Any], results: list[Any], ts: list[Tangent]) -> l
         for move, tangent in zip(moves, tangents, strict=True):
             if constant(tangent) != 0.0:
                 move[s] = tangent
-    return moves
+    return value, (moves, None)
 
 
 def _split(call: Call, first: int) -> tuple[Block, Block]:

@@ -114,6 +114,10 @@ class Function:
         results = self._arguments.shaped(outputs, lead, out)
         return results[0] if self._result is None else self._result(*results)
 
+    def subroutine(self, *args: Any, **named: Any) -> Any:
+        """The outputs as a call gives them, inside of a trace with the same bits: as a subroutine of it (subroutine.py)."""
+        return self._inlined(args, named, None, alone=True) if is_recording() else self(*args, **named)
+
     def _fill_in_defaults(self, fast: FastCall) -> None:
         """Let the fast call take arguments without parameters."""
         self._filled, filled = fast, self._arguments.filled
@@ -267,11 +271,11 @@ class Function:
 
     # ---- inside
 
-    def _inlined(self, args: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
-        """The outputs as traced values."""
+    def _inlined(self, args: tuple[Any, ...], named: dict[str, Any], out: Any, *, alone: bool = False) -> Any:
+        """The outputs as traced values; `alone`: of a subroutine."""
         if out is not None:
             raise ShapeError(f"{self.tape.name}: `out` has no meaning inside a trace, where results have no values; leave it out")
-        results = call_tape(self.tape, self._arguments.traced(args, named))
+        results = call_tape(self.tape, self._arguments.traced(args, named), alone=alone)
         return results[0] if self._result is None else self._result(*results)
 
     def trace_data(self) -> tuple[Any, ...]:

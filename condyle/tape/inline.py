@@ -15,7 +15,7 @@ from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.scalar import Int, Scalar, compare, emit, integer
 from condyle.tape.table import Table, current, empty_table, fill_table, make_table, recording
-from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Tape, by_port
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Subroutine, Tape, by_port
 
 
 class Recorder(Arithmetic):
@@ -51,10 +51,10 @@ class Recorder(Arithmetic):
         count = loop.count if loop.count != RUN_TIME else tables[0].rows
         return repeat(count, start, tables, body, reverse=loop.reverse)
 
-    def call(self, call: Call, args: list[Any]) -> list[Any]:
+    def call(self, call: Call | Subroutine, args: list[Any]) -> tuple[list[Any], Any]:
         """The call recorded again."""
         graph = current()
-        return record_call(graph, call, [graph.place(x) for x in args])
+        return record_call(graph, call, [graph.place(x) for x in args]), None
 
     def table(self, entries: list[Any], rows: int, columns: int) -> Table:
         """A table of the current graph."""
@@ -87,10 +87,19 @@ def _inside(x: Any) -> Any:
     return Scalar(graph, graph.place(x)) if type(x) is Scalar else x
 
 
-def record_call(graph: Graph, call: Call, args: list[int]) -> list[Scalar]:
-    """The results of a call recorded in a graph."""
+def record_call(graph: Graph, call: Call | Subroutine, args: list[int]) -> list[Any]:
+    """The results of a call recorded in a graph: numbers, and tables where a tape has tables as outputs."""
     node = graph.record("call", tuple(args), call)
-    return [Scalar(graph, graph.record("get", (node,), j)) for j in range(len(call.body.results))]
+    if isinstance(call, Call):
+        return [Scalar(graph, graph.record("get", (node,), j)) for j in range(len(call.body.results))]
+    results: list[Any] = []
+    for port in call.tape.outputs:
+        if port.table:
+            size = (port.shape[0], port.columns)
+            results.append(Table(graph, graph.record("after", (node,), (len(results), *size)), size))
+        else:
+            results += [Scalar(graph, graph.record("get", (node,), len(results) + k)) for k in range(port.size)]
+    return results
 
 
 def record_again(block: Block, arithmetic: Arithmetic) -> Block:

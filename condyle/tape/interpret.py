@@ -15,7 +15,7 @@ from typing import Any
 
 from condyle.tape.dead_code import dead_code
 from condyle.tape.limbs import unrolled
-from condyle.tape.tape import RUN_TIME, Block, Call, Loop
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Subroutine
 
 # operations that Python's operators are
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -88,9 +88,9 @@ class Arithmetic:
                 written[i] = results[loop.carries :]
         return carry, written
 
-    def call(self, call: Call, args: list[Any]) -> list[Any]:
-        """The results of a call."""
-        return evaluate(unrolled(call.body), args, self)
+    def call(self, call: Call | Subroutine, args: list[Any]) -> tuple[list[Any], Any]:
+        """(results of a call, what else an arithmetic keeps of it)."""
+        return evaluate(unrolled(call.body), args, self), None
 
     def table(self, entries: list[Any], rows: int, columns: int) -> Any:
         """A table of the entries, row after row."""
@@ -148,7 +148,7 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
         elif op == "loop":
             value = arithmetic.loop(data, *data.split([values[i] for i in args]))
         elif op == "call":
-            value = arithmetic.call(data, [values[i] for i in args]), None
+            value = arithmetic.call(data, [values[i] for i in args])
         elif op == "get":
             value = values[args[0]][0][data]
         elif op == "slice":

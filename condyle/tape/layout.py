@@ -12,7 +12,7 @@ from condyle.tape.tape import Block, Loop, last_uses
 
 FREE = ("param", "const", "get")  # no operations
 SHORT = 100  # operations of a stretch before the end of a loop is known, which is worth a function of its own
-IN_MEMORY = TABLES | {"const", "loop"}  # operations whose results need no slot
+IN_MEMORY = TABLES | {"const", "loop", "call"}  # operations whose results need no slot
 
 
 class Scratch:
@@ -53,7 +53,7 @@ class Cut:
 
 def weight(block: Block) -> int:
     """Operations that LLVM sees when the block is written out, loop bodies once."""
-    return sum(weight(n.data.body) if n.op == "loop" else 1 for n in block.nodes if n.op in OPS or n.op == "loop")
+    return sum(weight(n.data.body) if n.op == "loop" else 1 for n in block.nodes if n.op in OPS or n.op in ("loop", "call"))
 
 
 def assembled_runs(block: Block, least: int, done: int | None) -> list[range]:

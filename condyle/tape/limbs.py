@@ -110,7 +110,7 @@ class _Unroller:
             return [self.loop(i, node.data, args)]
         if op == "get" and args[0] in self.carried:
             return [self.put(op, (self.place[args[0]][0],), k) for k in self.carried[args[0]][data]]
-        if op == "after":
+        if op == "after" and args[0] in self.carried:
             return [self.put(op, (self.place[args[0]][0],), (self.carried[args[0]][data[0]][0], *data[1:]))]
         return [self.put(op, tuple([self.of(a, k) for a in args]), data) for k in range(self.counts.get(i, 1))]
 

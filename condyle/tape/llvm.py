@@ -5,11 +5,12 @@ For a target with `limbs`, a lane block is one state, and each lane one limb of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from condyle.tape.assemble import SUPPORTED, Assembler, Registers, supported
-from condyle.tape.emit_block import BlockEmitter
+from condyle.tape.emit_block import BlockEmitter, Link
 from condyle.tape.emit_limbs import in_lanes
 from condyle.tape.emit_table import Memory, Ports, RowIndex, Values
 from condyle.tape.graph import collection_paused
@@ -18,15 +19,24 @@ from condyle.tape.layout import Cut, assembled_runs, cut, weight
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Block, Node, Port, Tape, by_port
 from condyle.tape.target import Target
-from condyle.tape.transpose import ColumnPorts, LimbPorts, RowPorts, tile_starts
+from condyle.tape.transpose import ColumnPorts, LimbPorts, RowPorts, VectorPorts, tile_starts
 
 PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 COPIED = 16  # entries that one lane copies at once
 
 
-def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
-    """(LLVM text, bytes of scratch memory that one lane block needs) of a lowered tape for a target."""
+AREA_ALIGN = 64  # bytes: the own memory of a subroutine begins at a multiple of a vector's size
+
+
+def kernel_ir(
+    tape: Tape, precision: str, lanes: int, target: Target, links: Mapping[str, Link] = MappingProxyType({})
+) -> tuple[str, int]:
+    """(LLVM text, bytes of scratch memory that one lane block needs) of a lowered tape for a target.
+
+    `links`: the subroutines that it calls, by the hashes of their tapes.
+    """
     emitter = KernelEmitter(VectorType(precision, lanes), target)
+    emitter.links = links
     if target.limbs:
         tape = in_lanes(tape, lanes)
     with collection_paused():
@@ -40,6 +50,39 @@ def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[s
         target.entry(scratch),
     ]
     return "\n\n".join([*head, *emitter.globals, *emitter.declarations(), *emitter.functions]) + "\n", scratch
+
+
+def subroutine_ir(tape: Tape, precision: str, lanes: int, target: Target, name: str) -> tuple[str, Link]:
+    """(LLVM text of `void name(ptr area)`, how it is called) of a lowered tape without tables; see Link.
+
+    It is the kernel of a lane block whose only input and only output are in the area. With limbs in the lanes of the target, the
+    caller has one lane.
+    """
+    bytes_ = VectorType(precision, 1 if target.limbs else lanes).bytes * (1 if target.limbs else lanes)
+    count, results = tape.block.params, len(tape.block.results)
+    end = bytes_ * (count + results)
+
+    def entry(scratch: int) -> str:
+        lines = [
+            "%ports = alloca [4 x i64]",
+            f"%out = getelementptr i8, ptr %area, i64 {bytes_ * count}",
+            f"%end = getelementptr i8, ptr %area, i64 {end + AREA_ALIGN - 1}",
+            "%number = ptrtoint ptr %end to i64",
+            f"%aligned = and i64 %number, -{AREA_ALIGN}",
+            "%scratch = inttoptr i64 %aligned to ptr",
+            *[f"%word{k} = getelementptr i64, ptr %ports, i64 {k}" for k in range(1, 4)],
+            "store ptr %area, ptr %ports",
+            "store i64 0, ptr %word1",
+            "store ptr %out, ptr %word2",
+            "store i64 0, ptr %word3",
+            "call void @blocks(ptr %ports, i64 0, i64 1, i64 0, ptr %scratch)",
+            "ret void",
+        ]
+        return "\n  ".join([f"define void @{name}(ptr %area) #0 {{", *lines]) + "\n}"
+
+    alone = Tape(tape.name, tape.block, (Port("in", (count,)),), (Port("out", (results,)),))
+    text, scratch = kernel_ir(alone, precision, lanes, replace(target, entry=entry, vectors=True))
+    return text, Link(name, -(-(end + AREA_ALIGN + scratch) // bytes_))
 
 
 class KernelEmitter(BlockEmitter):
@@ -209,7 +252,9 @@ class KernelEmitter(BlockEmitter):
         if rest:
             copy(str(many * COPIED), rest)
 
-    def copy_tile(self, ports: RowPorts | LimbPorts, p: int, area: int, shift: str, width: int, *, store: bool) -> None:
+    def copy_tile(
+        self, ports: RowPorts | LimbPorts | VectorPorts, p: int, area: int, shift: str, width: int, *, store: bool
+    ) -> None:
         """`width` entries of a port."""
         first = self.place(self.put(f"add i64 {shift}, {area}"))
         places = [self.put(f"getelementptr {self.type.vector}, ptr {first}, i64 {k}") for k in range(width)]

@@ -9,7 +9,8 @@ Besides these rows a tape has structural operations, which every interpreter han
     const    data = float or int        a float64 number, or a word: a whole number of 32 bits
     loop     args = start values, tables read row by row, captured values; data = Loop
     get      args = (loop,)             data = position: a carried number after the last iteration
-    call     args = values              data = Call: a body with a derivative rule of its own; `get` gives its results
+    call     args = values              data = Call: a body with a derivative rule of its own, or Subroutine: a tape that is
+                                        lowered alone; `get` and `after` give the results
     index    args = (table[, offset])   data = (row, column): one entry of a table
 
 A table is a matrix of numbers in memory. What gives one ends with its size, (rows, columns), but for `slice`:

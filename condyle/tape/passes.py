@@ -1,8 +1,12 @@
-"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a backend of one precision computes it."""
+"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a backend of one precision computes it.
+
+A subroutine is lowered alone, and then its operations take its place: what is folded and contracted in it depends on nothing
+else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,33 +18,80 @@ from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.limbs import has_limbs, unrolled
 from condyle.tape.ops import BOOL, ELEMENTARY, LIMBS, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, limb_counts, whole_table
+from condyle.tape.tape import Block, Call, Node, Port, Subroutine, Tape, by_port, limb_counts, subroutines, whole_table
 
 SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
+Keep = Callable[[Subroutine, str], bool]  # of a subroutine and a precision
 
 
-def lower(tape: Tape, precision: str, *, limbs: bool = False) -> Tape:
+def lower(tape: Tape, precision: str, *, limbs: bool = False, keep: Keep | None = None) -> Tape:
     """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided (kept).
 
-    `limbs`: numbers of limbs stay, for backends that compute limbs side by side; otherwise they are written out.
+    `limbs`: numbers of limbs stay, for backends that compute limbs side by side; otherwise they are written out. `keep`: which
+    subroutines stay calls, for backends that link them; otherwise none.
     """
     if precision not in ("f64", "f32"):
         raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
-    known: dict[str, Tape] = tape.__dict__.setdefault("_lowered", {})
+    known: dict[Any, Tape] = tape.__dict__.setdefault("_lowered", {})
+    form = precision, limbs, keep
+    if form in known:
+        return known[form]
     if not limbs:
-        if f"{precision} plain" not in known:
-            low = lower(tape, precision, limbs=True)
-            known[f"{precision} plain"] = replace(low, block=unrolled(low.block)) if has_limbs(low.block) else low
-        return known[f"{precision} plain"]
+        low = lower(tape, precision, limbs=True, keep=keep)
+        known[form] = replace(low, block=unrolled(low.block)) if has_limbs(low.block) else low
+        return known[form]
+    with collection_paused():
+        block = inline_subroutines(lowered_alone(tape.block, precision), precision, keep)
+        outputs, results = written_by_rows(block, tape.outputs)
+        block = dead_code(Block(block.nodes, block.params, results))
+    known[form] = Tape(tape.name, block, tape.inputs, outputs)
+    return known[form]
+
+
+def lowered_alone(block: Block, precision: str) -> Block:
+    """The block in exact operations, fma decided, subroutines as they were (kept)."""
+    known: dict[str, Block] = block.__dict__.setdefault("_lowered_alone", {})
     if precision not in known:
-        with collection_paused():
-            block = expand(release(tape.block), precision)
-            block = contract(fold_constants(block, single=precision == "f32"))
-            outputs, results = written_by_rows(block, tape.outputs)
-            block = dead_code(Block(block.nodes, block.params, results))
-        known[precision] = Tape(tape.name, block, tape.inputs, outputs)
+        exact = expand(release(block), precision)
+        known[precision] = contract(fold_constants(exact, single=precision == "f32"))
     return known[precision]
+
+
+def inline_subroutines(block: Block, precision: str, keep: Keep | None = None) -> Block:
+    """The block with the operations of subroutines in their places, each lowered alone, but for those to `keep`.
+
+    From here on nothing may be folded or contracted: only what leaves every bit as it is, such as finding equal operations.
+    """
+    if not subroutines(block):
+        return block
+    graph = Graph()
+    graph.params = block.params
+    return graph.block(_inline(graph, block, None, precision, keep))
+
+
+def _inline(graph: Graph, block: Block, args: Sequence[int] | None, precision: str, keep: Keep | None) -> list[int]:
+    """Positions of the results of a block in a graph; `args`: positions of its params, None for those of the graph itself."""
+    place: list[int] = []
+    results: dict[int, list[int]] = {}  # call -> its results
+    for i, node in enumerate(block.nodes):
+        op, _, data = node
+        if args is not None and op in ("param", "input", "limb"):
+            place.append(args[data if op == "param" else data[0]])
+            continue
+        moved = tuple([place[a] for a in node.args])
+        if op == "const":
+            place.append(graph.const(data))
+        elif op == "loop":
+            place.append(graph.record("loop", moved, replace(data, body=inline_subroutines(data.body, precision, keep))))
+        elif op == "call" and not (keep is not None and keep(data, precision)):
+            results[i] = _inline(graph, lowered_alone(data.body, precision), moved, precision, keep)
+            place.append(-1)
+        elif op in ("get", "after") and node.args[0] in results:
+            place.append(results[node.args[0]][data if op == "get" else data[0]])
+        else:
+            place.append(graph.copy(node, moved))
+    return [place[r] for r in block.results]
 
 
 def written_by_rows(block: Block, outputs: tuple[Port, ...]) -> tuple[tuple[Port, ...], tuple[int, ...]]:
@@ -76,21 +127,27 @@ def rewrite(block: Block, chosen: list[bool], visit: Visit, body: Callable[[Bloc
 
 
 class _Released(Recorder):
-    """Recorder without what only derivatives look at: `stop_gradient` is gone, and calls are their bodies."""
+    """Recorder without what only derivatives look at: `stop_gradient` is gone, and calls with a rule are their bodies."""
 
     def __init__(self) -> None:
         super().__init__()
         self.functions["stop_gradient"] = lambda a: a
 
-    def call(self, call: Call, args: list[Any]) -> list[Any]:
-        return evaluate(call.body, args, self)
+    def call(self, call: Call | Subroutine, args: list[Any]) -> tuple[list[Any], Any]:
+        return super().call(call, args) if isinstance(call, Subroutine) else (evaluate(call.body, args, self), None)
 
 
 def release(block: Block) -> Block:
-    """The block recorded again without `stop_gradient` and calls: derivatives have been taken by now."""
-    if operations_used(block).isdisjoint(("stop_gradient", "call")):
-        return block
-    return dead_code(record_again(block, _Released()))
+    """The block recorded again without `stop_gradient` and rules: derivatives have been taken by now."""
+    return dead_code(record_again(block, _Released())) if _for_derivatives(block) else block
+
+
+def _for_derivatives(block: Block) -> bool:
+    """Whether a block, or a loop in it, has operations that only derivatives look at."""
+    return any(
+        node.op == "stop_gradient" or isinstance(node.data, Call) or (node.op == "loop" and _for_derivatives(node.data.body))
+        for node in block.nodes
+    )
 
 
 def operations_used(block: Block) -> set[str]:

@@ -14,12 +14,13 @@ from condyle.errors import TraceError
 from condyle.tape.forward import Layout, chosen, place_of, rearranged, reshaped
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
+from condyle.tape.limbs import unrolled
 from condyle.tape.loop import _choose, columns, repeat
 from condyle.tape.ops import OPS, TABLES
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_backward, seeds, smooth, union
 from condyle.tape.table import Table, fill_table
-from condyle.tape.tape import RUN_TIME, Block, Call, Loop, table_size
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Subroutine, table_size
 
 Adjoint = dict[int, Any]  # seed -> traced scalar
 
@@ -138,6 +139,14 @@ class _Saving(Recorder):
             final, _ = Recorder().loop(loop, start, tables, captured)
         return final, written, saved
 
+    def call(self, call: Call | Subroutine, args: list[Any]) -> tuple[list[Any], Any]:
+        """The results; of a subroutine also the values of all its operations, which are recorded here."""
+        if not isinstance(call, Subroutine):
+            return super().call(call, args)
+        body = unrolled(call.body)
+        values = evaluate_nodes(body, args, self)
+        return [values[r] for r in body.results], values
+
 
 class _Restoring(_Saving):
     """Recorder in which loops over rows whose number is known at run time do not run: what they gave and carried is given."""
@@ -195,9 +204,14 @@ def reverse(
     known at run time, in order, its final values and what it carried.
     """
     values = evaluate_nodes(block, params, _Saving() if given is None else _Restoring(given))
+    return [values[i] for i in block.results], _backward(block, values, results, tables or {})
+
+
+def _backward(block: Block, values: list[Any], results: list[Any], tables: dict[int, TableAdjoint]) -> list[Any]:
+    """Adjoints of the params, from the values of all nodes and adjoints of the results."""
     adjoints: list[Any] = [_nothing(block, i) for i in range(len(block.nodes))]
     into: list[Any] = [{} for _ in range(block.params)]
-    for p, adjoint in (tables or {}).items():
+    for p, adjoint in tables.items():
         into[p] = adjoint
     for i, (op, _, data) in enumerate(block.nodes):
         if op == "input" and into[data[0]]:
@@ -216,7 +230,11 @@ def reverse(
         elif op == "input":
             into[data[0]] = here
         elif op == "call":
-            _call(data, [values[a] for a in args], values[i][0], here[0], [adjoints[a] for a in args])
+            into_args = [adjoints[a] for a in args]
+            if isinstance(data, Subroutine):
+                _subroutine(data, values[i][1], here[0], into_args)
+            else:
+                _call(data, [values[a] for a in args], values[i][0], here[0], into_args)
         elif op == "get":
             _accumulate(adjoints[args[0]][0][data], here)
         elif op == "after":
@@ -243,7 +261,7 @@ def reverse(
         elif here and smooth(op):
             xs = [values[a] for a in args]
             _rule(op, values[i], xs, () if data is None else (data,), here, [adjoints[a] for a in args])
-    return [values[i] for i in block.results], into
+    return into
 
 
 def _nothing(block: Block, i: int) -> Any:
@@ -251,7 +269,8 @@ def _nothing(block: Block, i: int) -> Any:
     if op == "loop":
         return [TableAdjoint() if block.nodes[a].op in TABLES else {} for a in args[: data.carries]], TableAdjoint()
     if op == "call":
-        return [{} for _ in data.body.results], None
+        body = unrolled(data.body)
+        return [_nothing(body, r) if body.nodes[r].op in TABLES else {} for r in body.results], None
     return TableAdjoint() if op in TABLES else {}
 
 
@@ -282,6 +301,15 @@ def _rule(op: str, y: Scalar, xs: list[Any], extra: tuple[Any, ...], here: Adjoi
     for factor, adjoint in zip(rule(y, *xs, *extra), into, strict=True):
         if factor is not None:
             _accumulate(adjoint, {s: factor * g for s, g in here.items()})
+
+
+def _subroutine(call: Subroutine, values: list[Any], here: list[Any], into: list[Any]) -> None:
+    """The adjoints of a subroutine's arguments: back through its operations, whose values were recorded here."""
+    for adjoint, more in zip(into, _backward(unrolled(call.body), values, here, {}), strict=True):
+        if isinstance(adjoint, TableAdjoint):
+            adjoint.absorb(more or TableAdjoint())
+        else:
+            _accumulate(adjoint, more)
 
 
 def _call(call: Call, xs: list[Any], results: list[Any], here: list[Adjoint], into: list[Adjoint]) -> None:

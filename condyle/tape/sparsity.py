@@ -7,8 +7,9 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from condyle.tape.limbs import unrolled
 from condyle.tape.ops import OPS, REAL, TABLES
-from condyle.tape.tape import Block, Loop, table_size
+from condyle.tape.tape import Block, Loop, Subroutine, table_size
 
 FLAT = frozenset({"rint", "floor", "pow2", "logb", "stop_gradient", "to_real"})  # real results whose derivative is zero
 
@@ -27,6 +28,10 @@ def forward_masks(block: Block, params: list[Any]) -> list[Any]:
             mask = params[data]
         elif op == "loop":
             mask = loop_forward(data, *data.split([masks[i] for i in args]))
+        elif op == "call" and isinstance(data, Subroutine):
+            body = unrolled(data.body)
+            inner = forward_masks(body, [masks[i] for i in args])
+            mask = [inner[r] for r in body.results], None
         elif op == "call":
             rest = data.rule.params - len(args)
             rule = forward_masks(data.rule, [0] * rest + [masks[i] for i in args])
@@ -109,9 +114,9 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[Any], list[An
             for a, seeds in zip((*start, *outside), (*carry, *captured), strict=True):
                 masks[a] = _merge(masks[a], seeds)
         elif op == "call":
-            into, _ = backward_masks(data.rule, mask[0])
-            for a, seeds in zip(args, into[data.rule.params - len(args) :], strict=True):
-                masks[a] |= seeds
+            into, _ = backward_masks(unrolled(data.body) if isinstance(data, Subroutine) else data.rule, mask[0])
+            for a, seeds in zip(args, into[len(into) - len(args) :], strict=True):
+                masks[a] = _merge(masks[a], seeds)
         elif smooth(op):
             for a in args[1:] if op == "select" else args:
                 masks[a] |= mask
@@ -135,7 +140,8 @@ def _nothing(block: Block, i: int) -> Any:
     if op == "loop":
         return [_nothing(block, a) for a in args[: data.carries]], [0] * data.writes
     if op == "call":
-        return [0] * len(data.body.results), None
+        body = unrolled(data.body)
+        return [_nothing(body, r) for r in body.results], None
     return [0] * table_size(block.nodes, i)[1] if op in TABLES else 0
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from condyle.tape.ops import OPS
@@ -163,6 +164,27 @@ class Constant:
         return self.value
 
 
+@dataclass(frozen=True, eq=False)
+class Subroutine:
+    """A call of a tape that is lowered alone, so that the bits of its results depend on its arguments and on nothing else.
+
+    Its arguments are the params of the tape's block, numbers and tables. See subroutine.py.
+    """
+
+    tape: Tape
+
+    @property
+    def body(self) -> Block:
+        """The operations."""
+        return self.tape.block
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subroutine) and other.tape.hash == self.tape.hash
+
+    def __hash__(self) -> int:
+        return hash(self.tape.hash)
+
+
 RUN_TIME = 0  # number of rows of a port, and of iterations of a loop over it, that is known when the kernel is called
 
 
@@ -300,6 +322,8 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
             shape = (data.count, data.carries, data.reads, data.writes, data.tables, data.reverse, data.exits)
             digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
+        elif isinstance(data, Subroutine):
+            digest.update(f"subroutine {data.tape.hash}\n".encode())
         elif isinstance(data, Call):
             _update(digest, data.body)
             if not isinstance(data, ValueCall):
@@ -309,14 +333,24 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
     digest.update(f"{block.params} {block.results}\n".encode())
 
 
-def operations(block: Block, *, until: int | None = None) -> int:
-    """Number of arithmetic operations of a block; a loop counts its body `count` times, one that exits at most `until` times."""
+def operations(block: Block, *, until: int | None = None, called: Mapping[Any, int] = MappingProxyType({})) -> int:
+    """Number of arithmetic operations of a block; a loop counts its body `count` times, one that exits at most `until` times.
+
+    `called`: operations of subroutines that are known.
+    """
     counts = Counter(node.op for node in block.nodes)
     total = sum(n for op, n in counts.items() if op in OPS)
     for loop in [node.data for node in block.nodes if node.op == "loop"]:
         times = max(loop.count if until is None or not loop.exits else min(loop.count, until), 1)
-        total += times * operations(loop.body, until=until)
-    return total + sum(operations(node.data.body, until=until) for node in block.nodes if node.op == "call")
+        total += times * operations(loop.body, until=until, called=called)
+    calls = [node.data for node in block.nodes if node.op == "call"]
+    return total + sum([called[c] if c in called else operations(c.body, until=until, called=called) for c in calls])
+
+
+def subroutines(block: Block) -> list[Subroutine]:
+    """The subroutines that a block and its loops call, each once."""
+    loops = [s for node in block.nodes if node.op == "loop" for s in subroutines(node.data.body)]
+    return list(dict.fromkeys([*[node.data for node in block.nodes if isinstance(node.data, Subroutine)], *loops]))
 
 
 def listing(block: Block, indent: str) -> list[str]:
@@ -344,5 +378,6 @@ def _phrase(node: Node) -> str:
         order = " reversed" if loop.reverse else ""
         return f"loop {loop.count} times{order}, carry {loop.carries}, read {loop.reads}, write {loop.writes}: {args}"
     if node.op == "call":
-        return f"call: {args}"
+        name = f" {node.data.tape.name}" if isinstance(node.data, Subroutine) else ""
+        return f"call{name}: {args}"
     return " ".join(part for part in (node.op, args, "" if node.data is None else str(node.data)) if part)

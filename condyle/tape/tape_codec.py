@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from condyle.errors import TraceError
-from condyle.tape.tape import Block, Call, Loop, Node, ValueCall
+from condyle.tape.tape import Block, Call, Loop, Node, Port, Subroutine, Tape, ValueCall
 
 VERSION = 1
 
@@ -44,6 +44,10 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, ValueCall):
         return {"kind": "ValueCall", "body": _plain(value.body)}
+    if isinstance(value, Subroutine):
+        tape = value.tape
+        ports = {side: [_port(port) for port in getattr(tape, side)] for side in ("inputs", "outputs")}
+        return {"kind": "Subroutine", "name": tape.name, "body": _plain(tape.block), **ports}
     if isinstance(value, Loop | Call):
         return {"kind": type(value).__name__, **{field.name: _plain(getattr(value, field.name)) for field in fields(value)}}
     return value
@@ -66,8 +70,18 @@ def _data(value: Any) -> Any:
     if "ops" in value:
         return _block(value)
     kinds: dict[str, Callable[..., Any]] = {"Loop": Loop, "Call": Call, "ValueCall": partial(ValueCall, make_rule=_no_rule)}
+    kinds["Subroutine"] = _subroutine
     kind = kinds[value.pop("kind")]
     return kind(**{name: _data(part) for name, part in value.items()})
+
+
+def _port(port: Port) -> list[Any]:
+    """A port of a subroutine; its parameters are arguments like all others."""
+    return [port.name, list(port.shape), port.table, port.uniform]
+
+
+def _subroutine(name: str, body: Block, inputs: Any, outputs: Any) -> Subroutine:
+    return Subroutine(Tape(name, body, *[tuple([Port(*port) for port in side]) for side in (inputs, outputs)]))
 
 
 def _no_rule() -> Block:

@@ -32,6 +32,7 @@ class Target:
     # memory
     limbs: bool = False  # lanes are the limbs of one state (emit_limbs.py), and a lane block is one state
     columns: bool = False  # a state is a row, tiles are transposed; if True a port is one column per entry (structure of arrays)
+    vectors: bool = False  # a port is one vector of lanes per entry, those of the arguments and results of a subroutine
     data: str = "ptr"  # pointer type of inputs and outputs, with its address space
     ports: str = "ptr"
     scratch: str = "ptr"

@@ -67,6 +67,40 @@ class ColumnPorts(Ports):
         return self.writer.put(f"getelementptr i8, {self.data} {pointer}, i64 {offset}")
 
 
+class VectorPorts(Ports):
+    """A vector of lanes for each entry, side by side: (address, 0)."""
+
+    WORDS = 2
+
+    def __init__(self, writer: IRWriter) -> None:
+        super().__init__(writer)
+        self.pointers: dict[int, str] = {}
+
+    @staticmethod
+    def tile_width(size: int, lanes: int) -> int:
+        """Entries of a port that are moved together: one."""
+        return 1
+
+    def point(self, port: int) -> None:
+        """Prepare the access to a port."""
+        self.pointers[port], _ = self.words(port)
+
+    def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
+        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
+        kind = self.type.vector
+        return {k: self.writer.put(f"load {kind}, {self.data} {self.places(port, k, shift)[0]}") for k in sorted(wanted)}
+
+    def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
+        """Write one vector per entry, `shift` entries into the port."""
+        for k, vector in enumerate(vectors):
+            self.writer.do(f"store {self.type.vector} {vector}, {self.data} {self.places(port, k, shift)[0]}")
+
+    def places(self, port: int, start: int, shift: str) -> list[str]:
+        """Pointer to an entry."""
+        entry = str(start) if shift == "0" else self.writer.put(f"add i64 {shift}, {start}")
+        return [self.writer.put(f"getelementptr {self.type.vector}, {self.data} {self.pointers[port]}, i64 {entry}")]
+
+
 class RowPorts(Ports):
     """A state is a row: (address, bytes from row to row). Tiles of as many rows as there are lanes are transposed."""
 

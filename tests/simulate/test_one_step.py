@@ -81,25 +81,14 @@ FORMS: dict[str, Callable[..., np.ndarray]] = {
     "step_function": lambda s, x, us, _: one_by_one(lambda x, u: s.step_function()(x, u)[0], x, us),
     "C": exported,
 }
-# each call still rounds a step together with what is around it
-DIFFERENT = {
-    "ball": (),
-    "biped": (),
-    "wheels": (),
-    "pidog": ("loop, products recorded", "traced", "traced rollout", "step_function", "C"),
-    "arm": ("loop, products recorded",),
-}
 
 
 def combinations() -> list[Any]:
-    """All cases; those that differ today are expected to fail."""
+    """All robots in all forms."""
     out = []
     for name in SIMULATIONS:
         for form in FORMS:
             marks = [pytest.mark.slow] if name not in ("ball", "wheels") else []
-            marks += (
-                [pytest.mark.xfail(strict=True, reason="a step is not rounded on its own")] if form in DIFFERENT[name] else []
-            )
             marks += [pytest.mark.skipif(not COMPILERS, reason="no C compiler")] if form == "C" else []
             out.append(pytest.param(name, form, marks=marks, id=f"{name}: {form}"))
     return out

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from condyle.tape.array import array, where
 from condyle.tape.loop import loop, scan
 from condyle.tape.ops import INT, OPS, REAL
-from condyle.tape.scalar import Bool, Int, Scalar, compare, emit, integer
+from condyle.tape.scalar import Bool, Int, Scalar, compare, constant, emit, integer
+from condyle.tape.subroutine import subroutine
 from condyle.tape.table import Table, current
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
@@ -261,7 +262,28 @@ def _scan(scope: Scope, depth: int, carry: list[Any], rows: Any, count: int) -> 
     scope.reals.append(where(some[0] < some[-1], some[-1], some[scope.pick(count)]))
 
 
+def subroutine_call(scope: Scope, depth: int) -> None:
+    """Values computed alone: of arguments that are not constants, of values outside, of loops and further calls inside."""
+    count, writes = 1 + scope.pick(3), scope.pick(2)
+    # a constant would be folded in the place of the call
+    values = [x for x in scope.reals if constant(x) is None]
+    if not values:
+        return
+    x, y, z = [values[scope.pick(len(values))] for _ in range(3)]
+
+    def body(x: Any, y: Any) -> Any:
+        inner = scope.inner(*_leaves(x), y)
+        inner.grow(3 + scope.pick(6), depth)
+        return {"numbers": [inner.value() for _ in range(count)], "table": inner.tables[-1] if inner.tables and writes else 0.5}
+
+    found = subroutine(body)(array([x, y]), z)
+    scope.reals += [x for x in found["numbers"] if isinstance(x, Scalar)]
+    if isinstance(found["table"], Table):
+        scope.tables.append(found["table"])
+
+
 LOOPS = [plain_loop, freezing_loop, scanning_loop, table_loop]
+CALLS = [*LOOPS, subroutine_call, subroutine_call, subroutine_call]
 
 
 # ---- inputs

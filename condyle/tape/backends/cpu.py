@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import json
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from condyle.errors import BackendError
+from condyle.tape import link
 from condyle.tape.backends.interface import Backend, FastCall, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
+from condyle.tape.emit_block import Link
 from condyle.tape.emit_limbs import gains
 from condyle.tape.fastcall import DATA, layout_is_known
 from condyle.tape.host_info import available_threads
 from condyle.tape.limbs import has_limbs, lanes_of
-from condyle.tape.llvm import kernel_ir
+from condyle.tape.link import alone, lower_linked
+from condyle.tape.llvm import kernel_ir, subroutine_ir
 from condyle.tape.passes import lower
-from condyle.tape.tape import EXPECTED_ITERATIONS, Tape, operations, run_time_rows
+from condyle.tape.tape import EXPECTED_ITERATIONS, Subroutine, Tape, operations, run_time_rows, subroutines
 from condyle.tape.target import Target, cpu_target
-from condyle.tape.threads import made_once, share
+from condyle.tape.threads import in_turn, made_once, share
 from condyle.tape.trace_cache import source_hash
 
 _word_at = ctypes.c_int64.from_address
@@ -147,13 +153,23 @@ def load_object(code: bytes) -> Any:
 class CpuKernel(Kernel):
     """Loaded object code. `batch` and `single` are its functions (target.py), `scratch` the bytes that one thread needs.
 
-    `lanes`: the states of one lane block.
+    `lanes`: the states of one lane block. `linked`: the subroutines that it calls.
     """
 
-    def __init__(self, tape: Tape, code: bytes, scratch: int, lanes: int, expected_operations: int, threads: int = 1) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        code: bytes,
+        scratch: int,
+        lanes: int,
+        expected_operations: int,
+        threads: int = 1,
+        linked: Sequence[LoadedSubroutine] = (),
+    ) -> None:
         self.tape, self.scratch, self.lanes, self.threads = tape, scratch, lanes, threads
         self.block_seconds = expected_operations * SECONDS_PER_OPERATION  # of one lane block, or of one row of it; measured
         self.rows_vary = any(port.run_time for port in tape.inputs)
+        self._linked = linked
         self._engine = self._load(code)
         number, pointer = ctypes.c_int64, ctypes.c_void_p
         batch = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer)  # other Python threads run meanwhile
@@ -217,8 +233,8 @@ class Batch:
 class LimbKernels(Kernel):
     """Two kernels of a tape with limbs, each compiled when it is first needed.
 
-    `one` computes a state with its limbs side by side (emit_limbs.py), and is used for up to `few` states. `many` has a state in
-    each lane.
+    `one` computes a state with its limbs side by side (emit_limbs.py), or links subroutines that do, and is used for up to `few`
+    states. `many` has a state in each lane.
     """
 
     def __init__(self, few: int, one: Callable[[], CpuKernel], many: Callable[[], CpuKernel]) -> None:
@@ -281,8 +297,8 @@ class CpuBackend(Backend):
         """The kernel for this processor, after the golden vector. One with so many lanes has a state in each of them."""
         limbs, few = (1, 0) if options.lanes else limb_lanes(tape, precision)
         many = partial(checked_kernel, tape, precision, self.lanes(precision, options), self.threads(options))
-        one = partial(checked_kernel, tape, precision, limbs, self.threads(options), True)
-        return many() if limbs == 1 else LimbKernels(few, one, many)
+        one = partial(checked_kernel, tape, precision, limbs, self.threads(options), limbs > 1)
+        return LimbKernels(few, one, many) if few else many()
 
     def lanes(self, precision: str, options: Options) -> int:
         """As many as fill a vector register, by default."""
@@ -301,19 +317,22 @@ class CpuBackend(Backend):
 
 
 def limb_lanes(tape: Tape, precision: str) -> tuple[int, int]:
-    """(lanes of the kernel that computes limbs side by side, the most states that it pays for); (1, 0) if it pays for none."""
+    """(lanes of the kernel that computes limbs side by side, the most states that it pays for); (1, 0) if it pays for none.
+
+    Where subroutines that are linked do so, the kernel that calls them has one lane.
+    """
 
     def made() -> bytes:
-        low = lower(tape, precision, limbs=True)
+        low = lower_linked(tape, precision, limbs=True)
         if not has_limbs(low.block):
-            return struct.pack("<qq", 1, 0)
+            return struct.pack("<qq", 1, max([limb_lanes(call.tape, precision)[1] for call in subroutines(low.block)], default=0))
         lanes = lanes_of(low.block)
         registers = -(-lanes * (8 if precision == "f64" else 4) // host().vector_bytes)
         expected, once = gains(low.block, lanes, registers)
         few = min(int(once), default_lanes(precision)) if expected >= FEW_PAY else 1
         return struct.pack("<qq", *((lanes, max(few, 1)) if expected > 1.0 else (1, 0)))
 
-    source = source_hash("condyle.tape.passes", "condyle.tape.emit_limbs")
+    source = f"{source_hash('condyle.tape.link', 'condyle.tape.emit_limbs')} {link.LINKED}"
     lanes, few = struct.unpack("<qq", shared_cache().found(f"limbs {source} {tape.hash} {precision} {host()}", made))
     return lanes, few
 
@@ -337,12 +356,24 @@ def cached_kernel(tape: Tape, precision: str, lanes: int, threads: int, limbs: b
     """
     # the tape need not be lowered, nor traced, if it is known what it is lowered to
     form = f"{precision}{' limbs' if limbs else ''}"
-    lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {form}"
-    lowered = shared_cache().found(lowering, lambda: lower(tape, precision, limbs=limbs).hash.encode()).decode()
+    lowering = f"lowered {source_hash('condyle.tape.link')} {link.LINKED} {tape.hash} {form}"
+    lowered = shared_cache().found(lowering, lambda: lower_linked(tape, precision, limbs=limbs).hash.encode()).decode()
     key = f"{_code_generator()} {lowered} {form} {lanes}"
-    stored = shared_cache().found(key, lambda: _compiled(tape, precision, lanes, limbs))
-    scratch, expected = struct.unpack_from("<qq", stored)
-    return CpuKernel(tape, stored[16:], scratch, 1 if limbs else lanes, expected, threads)
+    linked: dict[str, LoadedSubroutine] = {}
+
+    def make() -> bytes:
+        low = lower_linked(tape, precision, limbs=limbs)
+        linked.update(linked_subroutines(low, precision, lanes))
+        return _compiled(low, precision, lanes, limbs, linked)
+
+    stored = shared_cache().found(key, make)
+    scratch, expected, length = struct.unpack_from("<qqq", stored)
+    if not linked:
+        try:
+            linked = {key: loaded_subroutine(key, _no_code) for key in json.loads(stored[24 : 24 + length])}
+        except LookupError:
+            linked = linked_subroutines(lower_linked(tape, precision, limbs=limbs), precision, lanes)
+    return CpuKernel(tape, stored[24 + length :], scratch, 1 if limbs else lanes, expected, threads, tuple(linked.values()))
 
 
 @cache
@@ -354,8 +385,64 @@ def _code_generator() -> str:
     return f"{source} {llvmlite.__version__} {_llvm().llvm_version_info} {host()}"
 
 
-def _compiled(tape: Tape, precision: str, lanes: int, limbs: bool) -> bytes:
-    """Bytes of scratch memory, expected operations, object code."""
-    low = lower(tape, precision, limbs=limbs)
-    text, scratch = kernel_ir(low, precision, lanes, replace(target(), limbs=limbs))
-    return struct.pack("<qq", scratch, operations(low.block, until=EXPECTED_ITERATIONS)) + object_code(text)
+def _compiled(low: Tape, precision: str, lanes: int, limbs: bool, linked: dict[str, LoadedSubroutine]) -> bytes:
+    """Bytes of scratch memory, expected operations, keys of the subroutines that are linked, object code."""
+    calls = dict(zip(subroutines(low.block), linked.values(), strict=True))
+    links = {call.tape.hash: found.link for call, found in calls.items()}
+    text, scratch = kernel_ir(low, precision, lanes, replace(target(), limbs=limbs), links)
+    called = {call: found.operations for call, found in calls.items()}
+    keys = json.dumps(list(linked)).encode()
+    head = struct.pack("<qqq", scratch, operations(low.block, until=EXPECTED_ITERATIONS, called=called), len(keys))
+    return head + keys + object_code(text)
+
+
+# ---- subroutines that are linked
+
+
+class LoadedSubroutine:
+    """A subroutine in memory, for as long as the object lives: kernels that are loaded meanwhile find it by its name."""
+
+    def __init__(self, stored: bytes) -> None:
+        vectors, self.operations, length = struct.unpack_from("<qqq", stored)  # operations: as expected
+        self.link = Link(stored[24 : 24 + length].decode(), vectors)
+        self._engine = load_object(stored[24 + length :])
+        _llvm().add_symbol(self.link.name, self._engine.get_function_address(self.link.name))
+
+
+_loaded: WeakValueDictionary[str, LoadedSubroutine] = WeakValueDictionary()
+
+
+def loaded_subroutine(key: str, make: Callable[[], bytes]) -> LoadedSubroutine:
+    """The subroutine stored under a key, loaded once for all kernels that call it."""
+
+    def find() -> LoadedSubroutine:
+        found = _loaded.get(key)
+        if found is None:
+            found = _loaded[key] = LoadedSubroutine(shared_cache().found(key, make))
+        return found
+
+    return in_turn(f"load {key}", find)
+
+
+def _no_code() -> bytes:
+    raise LookupError("the code of a subroutine is no longer cached")
+
+
+def linked_subroutines(low: Tape, precision: str, lanes: int) -> dict[str, LoadedSubroutine]:
+    """The subroutines that a lowered tape calls, by key, in order, for kernels of so many lanes."""
+    found = {}
+    for call in subroutines(low.block):
+        # one state has its limbs side by side, where that pays
+        limbs = limb_lanes(call.tape, precision)[0] if lanes == 1 else 1
+        key = f"{_code_generator()} {source_hash('condyle.tape.link')} {call.tape.hash} {precision} {lanes} {limbs}"
+        found[key] = loaded_subroutine(key, partial(_compiled_subroutine, call, precision, lanes, limbs, key))
+    return found
+
+
+def _compiled_subroutine(call: Subroutine, precision: str, lanes: int, limbs: int, key: str) -> bytes:
+    """Vectors of its area, expected operations, name, object code."""
+    name = f"subroutine_{hashlib.sha256(key.encode()).hexdigest()}"
+    low = lower(alone(call), precision, limbs=limbs > 1)
+    text, called = subroutine_ir(low, precision, max(lanes, limbs), replace(target(), limbs=limbs > 1), name)
+    head = struct.pack("<qqq", called.vectors, operations(low.block, until=EXPECTED_ITERATIONS), len(name))
+    return head + name.encode() + object_code(text)
