@@ -129,7 +129,7 @@ def train(
     file, curves = training.policy_file(), {name: training.curve(name) for name in training.names}
     path = None
     if page:
-        from condyle.methods.learn.score import score_steps, short_score
+        from condyle.methods.learn.judge_task import score_steps, short_score
         from condyle.workbench.view.training_report import training_report
 
         with progress(console) as say:

@@ -12,8 +12,8 @@ from condyle.apps.pidog.gait_episodes import Trial
 from condyle.apps.pidog.judge import judge
 from condyle.commands.app import app
 from condyle.errors import ControlError
+from condyle.methods.learn.judge_task import short_score
 from condyle.methods.learn.policy_file import PolicyFile
-from condyle.methods.learn.score import short_score
 from condyle.methods.learn.task import load_task
 from condyle.methods.learn.training import Training, on_gpu
 from condyle.workbench.view.training_report import episode
