@@ -105,7 +105,6 @@ def test_what_needs_the_processor(options: dict[str, Any], message: str) -> None
     [
         (["--device", "tpu"], "a device is 'cpu', 'cuda', or one of several GPUs such as 'cuda:1'; got 'tpu'"),
         (["--device", "cuda", "--algorithm", "shac"], "--algorithm shac trains on the processor only: leave --device cuda or"),
-        (["--device", "cuda", "--library", "rsl-rl"], "--library rsl-rl trains on the processor only"),
         (["--set", "minibatches"], "--set minibatches: write NAME=VALUE with a number"),
         (["--set", "minibatches=many"], "--set minibatches=many: write NAME=VALUE with a number"),
         (["--set", "minibatch=4"], "PPO has no setting 'minibatch'"),
