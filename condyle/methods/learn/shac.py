@@ -24,7 +24,7 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.methods.learn.blas import single_threaded_blas
-from condyle.methods.learn.checkpoint import undone_if_interrupted
+from condyle.methods.learn.checkpoint import check_arrays, undone_if_interrupted
 from condyle.methods.learn.env import VectorEnv
 from condyle.methods.learn.gradients import rollout_vjp
 from condyle.methods.learn.network import Adam, Network, Running, Workspace, clip_norm
@@ -168,9 +168,7 @@ class SHAC:
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
-        for name, own in self.arrays().items():
-            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-                raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
+        check_arrays(self.arrays(), arrays)
         self.parameters[:], self.value[:], self.target[:] = (arrays[name] for name in ("parameters", "value", "target"))
         (self.adam.m[:], self.adam.v[:]), (self.critic_adam.m[:], self.critic_adam.v[:]) = (
             arrays[name] for name in ("moments", "critic_moments")
