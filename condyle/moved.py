@@ -54,7 +54,7 @@ MOVED = {
     "condyle.tasks.gait_teacher": "condyle.apps.pidog.gait_teacher",
     "condyle.tasks.imitation": "condyle.apps.pidog.imitation_tasks",
     "condyle.tasks.judge": "condyle.apps.pidog.judge",
-    "condyle.tasks.judge_picture": "condyle.apps.pidog.judge_picture",
+    "condyle.tasks.judge_picture": "condyle.apps.pidog.judge",
     "condyle.tasks.mujoco_world": "condyle.workbench.compare.mujoco_world",
     "condyle.tasks.pidog": "condyle.apps.pidog.walk_task",
     "condyle.tasks.pidog_get_up": "condyle.apps.pidog.get_up_task",
