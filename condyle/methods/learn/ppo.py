@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,8 +32,40 @@ SMALLEST_VARIANCE = 1e-4  # of an observation: one that is constant does not bec
 
 
 @dataclass(frozen=True)
-class Settings:
+class AlgorithmSettings:
+    """Numbers of an algorithm, by name."""
+
+    ALGORITHM: ClassVar[str]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Settings with some numbers given by name; a ControlError for an unknown name."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise ControlError(f"{cls.ALGORITHM} has no setting '{name}'{nearest(str(name), known)}")
+        return cls(**given)
+
+    def require_counts(self, *names: str) -> None:
+        """Raise a ControlError unless these are whole numbers above zero."""
+        for name in names:
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ControlError(
+                    f"'{name}' of {self.ALGORITHM} must be a whole number above zero, got {getattr(self, name)!r:.40}"
+                )
+
+    def require_positive(self, *names: str) -> None:
+        """Raise a ControlError unless these are above zero."""
+        for name in names:
+            if not getattr(self, name) > 0.0:
+                raise ControlError(f"'{name}' of {self.ALGORITHM} must be above zero, got {getattr(self, name):g}")
+
+
+@dataclass(frozen=True)
+class Settings(AlgorithmSettings):
     """Numbers of the algorithm; a task gives its own as `hyperparameters`."""
+
+    ALGORITHM = "PPO"
 
     steps: int = 24  # policy steps of each robot in an iteration
     epochs: int = 4
@@ -61,17 +93,13 @@ class Settings:
     mirror: bool = True  # use the symmetry of the task, if it has one; a memory has no mirror image, so an LSTM does not
 
     def __post_init__(self) -> None:
-        for name in ("steps", "epochs", "minibatches"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ControlError(f"'{name}' of PPO must be a whole number above zero, got {getattr(self, name)!r:.40}")
+        self.require_counts("steps", "epochs", "minibatches")
         if not isinstance(self.units, int) or self.units < 0:
             raise ControlError(f"'units' of PPO must be a whole number from 0 up, got {self.units!r:.40}")
         for name in ("gamma", "lam"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ControlError(f"'{name}' of PPO must be between 0 and 1, got {getattr(self, name):g}")
-        for name in ("clip", "learning_rate", "max_gradient_norm", "initial_std", "min_std"):
-            if not getattr(self, name) > 0.0:
-                raise ControlError(f"'{name}' of PPO must be above zero, got {getattr(self, name):g}")
+        self.require_positive("clip", "learning_rate", "max_gradient_norm", "initial_std", "min_std")
         if self.final_kl is not None and (self.desired_kl is None or len(self.anneal) != 2 or self.anneal[0] >= self.anneal[1]):
             raise ControlError(f"'final_kl' of PPO needs desired_kl, and anneal=(first, last iteration), got {self.anneal!r:.40}")
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -84,15 +112,6 @@ class Settings:
         first, last = self.anneal
         part = min(max((iteration - first) / (last - first), 0.0), 1.0)
         return self.desired_kl + part * (self.final_kl - self.desired_kl)
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Settings:
-        """Settings with some numbers given by name; a ControlError for an unknown name."""
-        known = [each.name for each in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise ControlError(f"PPO has no setting '{name}'{nearest(str(name), known)}")
-        return cls(**given)
 
 
 class ActorCritic:
