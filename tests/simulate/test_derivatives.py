@@ -149,7 +149,8 @@ def test_grounds(name, second):
         pytest.param({"integrator": "explicit_euler"}, False, marks=pytest.mark.slow),
         pytest.param({"integrator": "rk2"}, False, marks=pytest.mark.slow),
         pytest.param({"integrator": "rk4"}, False, marks=pytest.mark.slow),
-        ({"wrenches": ["ball"]}, True),
+        ({"wrenches": ["ball"]}, False),
+        pytest.param({"wrenches": ["ball"]}, True, marks=pytest.mark.slow),
     ],
     ids=str,
 )
