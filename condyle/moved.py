@@ -19,6 +19,17 @@ DOORS = {
     "condyle.obstacles": "condyle.methods.planning.obstacles",
 }
 
+# modules of condyle.learn that are part of others now
+LEARN = {
+    "adam": "network",
+    "ppo_tile": "tile",
+    "statistics": "network",
+    "tensor_network": "torch_ppo",
+    "tile_body": "tile_code",
+    "tile_loss": "tile_code",
+    "tile_network": "tile",
+}
+
 # old name -> new name, the longest that fits; docs/architecture.md shows the rooms
 MOVED = {
     **{f"condyle.{name}": f"condyle.methods.{name}" for name in ("control", "identify", "learn", "planning")},
@@ -29,6 +40,7 @@ MOVED = {
     "condyle.control.profiles": "condyle.methods.planning.profiles",
     "condyle.control.time_optimal": "condyle.methods.planning.time_optimal",
     "condyle.deploy": "condyle.apps.pidog.deploy",
+    **{f"condyle.learn.{name}": f"condyle.methods.learn.{new}" for name, new in LEARN.items()},
     "condyle.robot.to_mujoco": "condyle.workbench.compare.to_mujoco",
     "condyle.tasks": "condyle.methods.learn",
     "condyle.tasks.birotor_hover": "condyle.apps.flight.hover_task",
@@ -48,6 +60,7 @@ MOVED = {
     "condyle.tasks.quadruped": "condyle.apps.quadrupeds",
     "condyle.tasks.registry": "condyle.methods.learn.task",
     "condyle.tasks.report": "condyle.workbench.view.training_report",
+    "condyle.tasks.score": "condyle.methods.learn.judge_task",
     "condyle.tasks.twin": "condyle.apps.pidog.twin",
 }
 

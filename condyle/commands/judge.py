@@ -152,7 +152,7 @@ def walking_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
 
 def other_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and values of another task."""
-    from condyle.methods.learn.score import label
+    from condyle.methods.learn.judge_task import label
 
     rows = [("return", f"{f['return']:.4g}"), ("return of the worst decile, at most", f"{f['return_worst_decile']:.4g}")]
     rows += [("length of an episode, s", f"{f['seconds']:.2f}"), ("ended early", _falls(f))]

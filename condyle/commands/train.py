@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,15 +25,10 @@ from condyle.errors import CondyleError, FileError
 from condyle.methods.learn.checkpoint import SUFFIX as CHECKPOINT
 from condyle.methods.learn.env_arrays import checked_device
 from condyle.methods.learn.policy_file import PolicyFile
-from condyle.methods.learn.task import Task, load_task, task_names
+from condyle.methods.learn.task import load_task, task_names
 from condyle.methods.learn.training import TERM, Iteration, Training
-from condyle.robot.names import nearest
-
-if TYPE_CHECKING:
-    from condyle.methods.learn.rsl_rl_training import RslRlTraining
 
 SUFFIX = ".cdp"
-LIBRARIES = ("condyle", "rsl-rl")
 # columns of the progress, with the text of a number
 SHOWN = {"reward": "{:.3f}", "return": "{:.1f}", "speed": "{:.3f}", "falls": "{:.2f}", "std": "{:.2f}", "kl": "{:.4f}"}
 UNSHOWN = ("samples", "simulating", "updating", "surrogate", "gradient_norm", "largest_gradient", "value_loss", "clipped")
@@ -48,7 +43,6 @@ def complete_tasks(incomplete: str) -> list[str]:
     "condyle train pidog --task walk -o walk.cdp",
     "condyle train cartpole --task balance -o balance.cdp --seconds 20",
     "condyle train pidog --task walk -o walk.cdp --resume --iterations 800",
-    "condyle train cartpole --task balance -o balance.cdp --library rsl-rl",
     "condyle train cartpole --task swing-up -o swing.cdp --algorithm shac",
     "condyle train pidog --task walk -o walk.cdp --device cuda",
 )
@@ -80,13 +74,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter, such as minibatches=8; may repeat."),
     ] = None,
-    library: Annotated[
-        str,
-        typer.Option(
-            help="Whose PPO learns: condyle, or rsl-rl, which needs the extra `learn`.",
-            autocompletion=completion.one_of(*LIBRARIES),
-        ),
-    ] = "condyle",
+    library: Annotated[str | None, typer.Option(hidden=True)] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the update; they do not change the weights.")] = None,
     every: Annotated[float, options.output_option("--checkpoint", help="Time between two checkpoints, s.")] = 10.0,
     page: Annotated[
@@ -101,7 +89,7 @@ def train(
     goes on with --resume, to the same weights.
     """
     _check(out, seconds, library)
-    place = _device(device, algorithm, library)
+    place = _device(device, algorithm)
     given = hyperparameters(numbers or [])
     chosen = load_task(robot, task)
     checkpoint = Path(f"{out}{CHECKPOINT}")
@@ -113,11 +101,7 @@ def train(
     console = terminal(stderr=True)
     with progress(console) as say:
         say(f"compiling {robot} {task}", 0, 1)
-        training: Training | RslRlTraining
-        if library == "rsl-rl":
-            impossible = resume or init is not None or algorithm == "shac"
-            training = _by_rsl_rl(chosen, impossible, seed=seed, envs=envs, threads=threads, hyperparameters=given)
-        elif resume:
+        if resume:
             training = Training.resume(checkpoint, chosen, threads=threads, device=place)
             if algorithm not in (None, training.algorithm):
                 raise CondyleError(f"{checkpoint} is of a training by {training.algorithm}: leave --algorithm {algorithm} out")
@@ -129,7 +113,7 @@ def train(
     file, curves = training.policy_file(), {name: training.curve(name) for name in training.names}
     path = None
     if page:
-        from condyle.methods.learn.score import score_steps, short_score
+        from condyle.methods.learn.judge_task import score_steps, short_score
         from condyle.workbench.view.training_report import training_report
 
         with progress(console) as say:
@@ -146,17 +130,8 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def _by_rsl_rl(task: Task, impossible: bool, **given: Any) -> RslRlTraining:
-    """A training by rsl-rl."""
-    if impossible:
-        raise CondyleError("--library rsl-rl trains by PPO from new weights: leave --resume, --init and --algorithm shac out")
-    from condyle.methods.learn.rsl_rl_training import RslRlTraining
-
-    return RslRlTraining(task, **given)
-
-
 def learn(
-    training: Training | RslRlTraining,
+    training: Training,
     last: int,
     seconds: float | None,
     console: Console,
@@ -168,8 +143,7 @@ def learn(
     saved = perf_counter()
 
     def save() -> None:
-        if isinstance(training, Training):  # rsl-rl has no checkpoints that go on with the same bits
-            training.save(checkpoint)
+        training.save(checkpoint)
         training.policy_file().save(out)
 
     with interrupts() as interrupted, _table(training, last, seconds, console) as show_iteration:
@@ -185,7 +159,7 @@ def learn(
 
 
 @contextmanager
-def _table(training: Training | RslRlTraining, last: int, seconds: float | None, console: Console) -> Iterator[Any]:
+def _table(training: Training, last: int, seconds: float | None, console: Console) -> Iterator[Any]:
     """A function that shows an iteration in a live table; nothing where there is no terminal."""
     if not console.is_terminal:
         yield lambda done: None
@@ -281,21 +255,23 @@ def hyperparameters(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _device(device: str, algorithm: str | None, library: str) -> str | None:
+def _device(device: str, algorithm: str | None) -> str | None:
     """The device of tensors; None for NumPy on the processor; CondyleError for what cannot be."""
     if device == "cpu":
         return None
-    if library != "condyle" or algorithm not in (None, "ppo"):
-        what = f"--library {library}" if library != "condyle" else f"--algorithm {algorithm}"
+    if algorithm not in (None, "ppo"):
+        what = f"--algorithm {algorithm}"
         raise CondyleError(f"{what} trains on the processor only: leave --device {device:.20} or {what} out")
     return checked_device(device)
 
 
-def _check(out: Path, seconds: float | None, library: str) -> None:
+def _check(out: Path, seconds: float | None, library: str | None) -> None:
     """CondyleError for options that cannot be."""
     if out.suffix != SUFFIX:
         raise CondyleError(f"a policy is written to a file that ends in {SUFFIX}, got {out.name}: try -o {out.stem}{SUFFIX}")
     if seconds is not None and not (isfinite(seconds) and seconds > 0.0):
         raise CondyleError(f"--seconds must be above zero, got {seconds:g}: leave it out, or try --seconds 60")
-    if library not in LIBRARIES:
-        raise CondyleError(f"--library {library:.20}: there is no such library to train with{nearest(library, LIBRARIES)}")
+    if library is not None:
+        raise CondyleError(
+            "--library is an example now: examples/26_train_with_rsl_rl.py trains a task by rsl-rl to the same policy file"
+        )

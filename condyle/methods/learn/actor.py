@@ -15,8 +15,8 @@ from condyle.methods.learn import lstm
 from condyle.methods.learn.lstm import LSTMPolicy, State, initial_lstm
 from condyle.methods.learn.network import Network
 from condyle.methods.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
-from condyle.methods.learn.tile_body import BLOCK
-from condyle.methods.learn.tile_network import BlockWorkspace, PackedLayers
+from condyle.methods.learn.tile import BlockWorkspace, PackedLayers
+from condyle.methods.learn.tile_code import BLOCK
 
 TILE = 512  # samples; sums over tiles are made in their order, so bits do not depend on the number of threads
 ROBOTS = 64  # sequences of a tile of a recurrent actor

@@ -369,10 +369,8 @@ class VectorEnv:
         return rsl_rl_env(self, cfg)
 
     def stable_baselines(self) -> Any:
-        """The environment as a VecEnv of Stable-Baselines3 (extra `learn`)."""
-        from condyle.methods.learn.stable_baselines import stable_baselines_env
-
-        return stable_baselines_env(self)
+        """Raise a ControlError that names the example which has this interface now."""
+        raise ControlError("env.stable_baselines() is an example now: examples/27_train_with_stable_baselines.py has the VecEnv")
 
     # ---- inside
 

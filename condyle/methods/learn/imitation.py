@@ -17,11 +17,10 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.methods.learn import lstm
-from condyle.methods.learn.adam import Adam, clip_norm
 from condyle.methods.learn.blas import single_threaded_blas
 from condyle.methods.learn.demonstrations import Demonstrations
 from condyle.methods.learn.lstm import LSTMPolicy, State, initial_lstm
-from condyle.methods.learn.network import Network, Workspace
+from condyle.methods.learn.network import Adam, Network, Workspace, clip_norm
 from condyle.methods.learn.policy import Policy, initial_policy
 
 NETWORKS = ("mlp", "lstm")

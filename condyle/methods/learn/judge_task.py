@@ -2,6 +2,7 @@
 
 every, found = judge_task(load_task("cartpole", "balance"), file, 1000)
 found["return"], found["falls"], found["upright"]
+score = short_score(load_task("cartpole", "balance"), file)     # after a training: {"episodes": 200, "falls": 0.0, ...}
 """
 
 from __future__ import annotations
@@ -21,6 +22,25 @@ Progress = Callable[[int], None]
 
 CHUNK = 50  # policy steps that are simulated at once, so that observations stay small
 SUCCEEDED = "succeeded"  # variable of an environment that knows success: above zero from then on
+SHORT_SECONDS = 10.0  # of an episode of a short judging, at most
+
+# names of numbers with their units
+LABELS = {
+    "score": "score, of 100",
+    "worst_decile": "score of the worst decile, at most",
+    "return_worst_decile": "return of the worst decile, at most",
+    "falls": "ended early",
+    "seconds": "length of an episode, s",
+    "speed": "speed, m/s",
+    "speed_error": "speed error, m/s",
+    "heading_error": "heading error, degrees",
+    "turn_error": "error of the turning rate, rad/s",
+    "lift": "lift of the lowest foot, m",
+    "duty": "duty of the slowest foot",
+    "slip": "slip, of the distance",
+    "shake": "roll and pitch rates, rad/s",
+    "action_change": "change of actions between steps",
+}
 
 
 def judge_task(
@@ -79,3 +99,23 @@ def _means(measures: dict[str, list[tuple[float, int]]]) -> dict[str, float]:
     """Means of values of so many steps each, without those that are not known."""
     known = {name: [(value, rows) for value, rows in given if np.isfinite(value)] for name, given in measures.items()}
     return {name: sum(v * rows for v, rows in given) / sum(rows for _, rows in given) for name, given in known.items() if given}
+
+
+def label(name: str) -> str:
+    """The name of a number of a judging as a person reads it, with its unit."""
+    return LABELS.get(name, name.replace("part_", "score: ").replace("_", " "))
+
+
+def short_score(task: Task, file: PolicyFile, progress: Progress | None = None, device: str | None = None) -> dict[str, Any]:
+    """Numbers of some randomised episodes, by name; `progress(done)` counts to `score_steps(task)`. `device`: such as "cuda"."""
+    seconds = min(task.episode_seconds, SHORT_SECONDS)
+    if task.score is not None:
+        return {**task.score(file, seconds, progress, device), "episode_seconds": seconds}
+    _, found = judge_task(task, file, task.score_episodes, seconds, progress=progress, device=device)
+    measures = found.pop("measures")
+    return {**found, **measures, "episode_seconds": seconds}
+
+
+def score_steps(task: Task, rate: float) -> int:
+    """To what the progress of `short_score` counts: episodes of a task with a score of its own, else steps."""
+    return round(min(task.episode_seconds, SHORT_SECONDS) * rate) if task.score is None else task.score_episodes

@@ -1,4 +1,4 @@
-"""Forward and backward pass of a multilayer perceptron over a tile of samples, in NumPy float32 without temporaries."""
+"""Perceptrons in one vector of parameters, and what trains them in NumPy float32: passes, Adam, statistics of their inputs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 ROWS = 16  # rows that are joined where a vector is added to every row: longer inner loops
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 
 
 class Network:
@@ -113,3 +114,73 @@ def _times_derivative(activation: str, d: np.ndarray, y: np.ndarray, scratch: np
         np.minimum(y, zeros, out=scratch)
         np.add(scratch, np.float32(1.0), out=scratch)
     np.multiply(d, scratch, out=d)
+
+
+class Adam:
+    """Moments of the gradient of a vector of parameters (Kingma and Ba 2015), and the step they give."""
+
+    def __init__(self, size: int) -> None:
+        self.m, self.v = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        self.steps = 0
+        self._a, self._b = np.empty(size, np.float32), np.empty(size, np.float32)
+
+    def step(self, parameters: np.ndarray, gradient: np.ndarray, rate: float) -> None:
+        """None; the parameters move against the gradient: p -= rate * m / (sqrt(v) + epsilon), both moments without bias."""
+        self.steps += 1
+        a, b, f = self._a, self._b, np.float32
+        self.m *= f(BETA1)
+        np.multiply(gradient, f(1.0 - BETA1), out=a)
+        self.m += a
+        self.v *= f(BETA2)
+        np.multiply(gradient, gradient, out=a)
+        a *= f(1.0 - BETA2)
+        self.v += a
+        np.sqrt(self.v, out=b)
+        b *= f(1.0 / np.sqrt(1.0 - BETA2**self.steps))
+        b += f(EPSILON)
+        np.divide(self.m, b, out=a)
+        a *= f(rate / (1.0 - BETA1**self.steps))
+        parameters -= a
+
+
+def clip_norm(gradient: np.ndarray, bound: float) -> float:
+    """The Euclidean norm of the gradient before it is scaled down to `bound`, where it is larger."""
+    norm = float(np.sqrt(np.sum(gradient * gradient, dtype=np.float64)))
+    if norm > bound:
+        gradient *= np.float32(bound / (norm + 1e-6))
+    return norm
+
+
+class Running:
+    """Mean and sum of squared deviations of all rows so far (Chan, Golub and LeVeque 1983)."""
+
+    def __init__(self, size: int) -> None:
+        self.count, self.mean, self.squares = 0.0, np.zeros(size), np.zeros(size)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Of the rows; one before there are any."""
+        return self.squares / self.count if self.count else np.ones_like(self.mean)
+
+    def add(self, count: float, mean: np.ndarray, squares: np.ndarray) -> None:
+        """None; `count` more rows with this mean and sum of squared deviations from it."""
+        total = self.count + count
+        delta = mean - self.mean
+        self.mean = self.mean + delta * (count / total)
+        self.squares = self.squares + squares + delta * delta * (self.count * count / total)
+        self.count = total
+
+    def add_rows(self, rows: np.ndarray) -> None:
+        """None; the rows (n, size) are part of the statistics."""
+        mean = rows.mean(axis=0, dtype=np.float64)
+        # both passes over the rows are in float64 sums of float32 numbers
+        squares = np.maximum(np.square(rows - mean.astype(rows.dtype)).sum(axis=0, dtype=np.float64), 0.0)
+        self.add(len(rows), mean, squares)
+
+    def arrays(self) -> np.ndarray:
+        """Everything in one array (3, size)."""
+        return np.stack([np.full_like(self.mean, self.count), self.mean, self.squares])
+
+    def restore(self, arrays: np.ndarray) -> None:
+        """None; the statistics are those whose `arrays()` these are."""
+        self.count, self.mean, self.squares = float(arrays[0, 0]), arrays[1].copy(), arrays[2].copy()

@@ -17,16 +17,13 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.methods.learn.actor import TILE, actor_of
-from condyle.methods.learn.adam import Adam, clip_norm
 from condyle.methods.learn.blas import single_threaded_blas
 from condyle.methods.learn.checkpoint import undone_if_interrupted
 from condyle.methods.learn.lstm import LSTMPolicy
 from condyle.methods.learn.mirror import Mirror
-from condyle.methods.learn.network import Network
+from condyle.methods.learn.network import Adam, Network, Running, clip_norm
 from condyle.methods.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
-from condyle.methods.learn.ppo_tile import Columns, Tile
-from condyle.methods.learn.statistics import Running
-from condyle.methods.learn.tile_network import PackedLayers
+from condyle.methods.learn.tile import Columns, PackedLayers, Tile
 from condyle.robot.names import nearest
 from condyle.tape.host_info import available_threads
 

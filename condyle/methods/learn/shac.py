@@ -23,15 +23,13 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import ControlError
-from condyle.methods.learn.adam import Adam, clip_norm
 from condyle.methods.learn.blas import single_threaded_blas
 from condyle.methods.learn.checkpoint import undone_if_interrupted
 from condyle.methods.learn.env import VectorEnv
 from condyle.methods.learn.gradients import rollout_vjp
-from condyle.methods.learn.network import Network, Workspace
+from condyle.methods.learn.network import Adam, Network, Running, Workspace, clip_norm
 from condyle.methods.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
 from condyle.methods.learn.rollouts import Rollouts, rollouts_of
-from condyle.methods.learn.statistics import Running
 from condyle.robot.names import nearest
 
 Array = np.ndarray

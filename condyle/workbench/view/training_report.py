@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from condyle.atomic_write import write_bytes
+from condyle.methods.learn.judge_task import label
 from condyle.methods.learn.policy_file import PolicyFile
 from condyle.methods.learn.rollouts import HostRollouts
-from condyle.methods.learn.score import label
 from condyle.methods.learn.task import Task
 from condyle.methods.learn.training import TERM
 from condyle.workbench.view.page import facts_html, html_page

@@ -12,8 +12,8 @@ from condyle.apps.pidog.gait_episodes import Trial
 from condyle.apps.pidog.judge import judge
 from condyle.commands.app import app
 from condyle.errors import ControlError
+from condyle.methods.learn.judge_task import short_score
 from condyle.methods.learn.policy_file import PolicyFile
-from condyle.methods.learn.score import short_score
 from condyle.methods.learn.task import load_task
 from condyle.methods.learn.training import Training, on_gpu
 from condyle.workbench.view.training_report import episode
@@ -105,7 +105,6 @@ def test_what_needs_the_processor(options: dict[str, Any], message: str) -> None
     [
         (["--device", "tpu"], "a device is 'cpu', 'cuda', or one of several GPUs such as 'cuda:1'; got 'tpu'"),
         (["--device", "cuda", "--algorithm", "shac"], "--algorithm shac trains on the processor only: leave --device cuda or"),
-        (["--device", "cuda", "--library", "rsl-rl"], "--library rsl-rl trains on the processor only"),
         (["--set", "minibatches"], "--set minibatches: write NAME=VALUE with a number"),
         (["--set", "minibatches=many"], "--set minibatches=many: write NAME=VALUE with a number"),
         (["--set", "minibatch=4"], "PPO has no setting 'minibatch'"),

@@ -1,6 +1,7 @@
-"""Environments behind the interfaces of Gymnasium, rsl-rl and Stable-Baselines3."""
+"""Environments behind the interfaces of Gymnasium and rsl-rl."""
 
 import builtins
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,26 +116,7 @@ def test_rsl_rl_learns_some_iterations(env: cd.VectorEnv) -> None:
         load_task("cartpole", "balance").make(2, dtype=np.float64).rsl_rl()
 
 
-@pytest.mark.peers
-def test_stable_baselines_learns_some_steps(env: cd.VectorEnv) -> None:
-    stable_baselines3 = pytest.importorskip("stable_baselines3")
-    wrapped = env.stable_baselines()
-    agent = stable_baselines3.PPO("MlpPolicy", wrapped, n_steps=16, batch_size=64, n_epochs=1, seed=1, device="cpu")
-    agent.learn(300)
-    assert agent.num_timesteps >= 300 and np.isfinite(agent.ep_info_buffer[0]["r"])
-    wrapped.reset()
-    ends = 0
-    for _ in range(100):
-        _, _, dones, infos = wrapped.step(np.ones((N, 1), np.float32))
-        for k in np.flatnonzero(dones):
-            assert infos[k]["terminal_observation"].shape == (5,) and not infos[k]["TimeLimit.truncated"]
-            ends += 1
-    assert ends > 0
-
-
-@pytest.mark.parametrize(
-    ("method", "package"), [("gymnasium", "gymnasium"), ("rsl_rl", "rsl_rl"), ("stable_baselines", "stable")]
-)
+@pytest.mark.parametrize(("method", "package"), [("gymnasium", "gymnasium"), ("rsl_rl", "rsl_rl")])
 def test_missing_packages_are_named(env: cd.VectorEnv, method: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import condyle.errors
 
@@ -146,6 +128,12 @@ def test_missing_packages_are_named(env: cd.VectorEnv, method: str, package: str
     monkeypatch.setattr(condyle.errors, "import_module", absent)
     with pytest.raises(MissingExtraError, match=rf"{package}\w* is needed for the interface of .*learn"):
         getattr(env, method)()
+
+
+def test_the_interface_of_stable_baselines_is_an_example(env: cd.VectorEnv) -> None:
+    with pytest.raises(ControlError, match=r"examples/27_train_with_stable_baselines\.py has the VecEnv"):
+        env.stable_baselines()
+    assert (Path(__file__).parents[3] / "examples/27_train_with_stable_baselines.py").exists()
 
 
 def test_environments_of_tensors() -> None:
@@ -168,6 +156,3 @@ def test_environments_of_tensors() -> None:
     observations, _, terminated, truncated, infos = two.gymnasium().step(actions)
     assert isinstance(observations, torch.Tensor) and torch.equal(infos["_final_obs"], terminated | truncated)
     assert infos["final_obs"].shape == observations.shape
-    pytest.importorskip("stable_baselines3")
-    with pytest.raises(ControlError, match="Stable-Baselines3 takes NumPy arrays"):
-        two.stable_baselines()

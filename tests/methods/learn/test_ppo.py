@@ -144,7 +144,7 @@ def test_it_learns_and_bits_depend_neither_on_threads_nor_on_a_restart() -> None
 
 CHILD = """
 import hashlib, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 from test_ppo import learner, samples
 ppo = learner(hidden=(20, 9))
 for k in range(2):
@@ -158,7 +158,7 @@ def test_bits_do_not_depend_on_the_width_of_vectors() -> None:
     found = set()
     for width in ("32", "64"):
         environment = os.environ | {"CONDYLE_VECTOR_BYTES": width}
-        command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+        command = [sys.executable, "-c", CHILD, *(str(Path(__file__).parents[k]) for k in (0, 2))]
         child = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         found.add(child.stdout)
     assert len(found) == 1

@@ -139,47 +139,16 @@ def test_the_report_has_curves_a_player_and_the_score(trained: Training) -> None
     assert file.hash in page and "nan," not in page
 
 
-@pytest.mark.peers
-def test_rsl_rl_trains_the_same_task_to_the_same_file(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("rsl_rl")
-    from condyle.methods.learn.rsl_rl_training import RslRlTraining
-
-    training = RslRlTraining(TASK, seed=5, envs=ENVS)
-    done = list(training.run(2))
-    assert [each.number for each in done] == [1, 2] and done[-1].steps == 2 * 24 * ENVS
-    assert {"reward", "length", "upright", "term upright"} <= set(done[-1].numbers) and training.curve("reward")[-1] > 0.0
-    # the file's policy is rsl-rl's actor
-    path = training.policy_file().save(tmp_path / "p.cdp")
-    with torch.inference_mode():
-        theirs = training.runner.get_inference_policy()(training.runner.env.get_observations()).numpy()
-    assert PolicyFile.load(path).policy(training.env.observations) == pytest.approx(theirs, abs=1e-5)
-    # minibatches are doubled by the mirror images
-    augmented = training.runner.alg.symmetry.data_augmentation_func
-    seen = training.runner.env.get_observations()
-    both, actions = augmented(None, seen, torch.ones(ENVS, 1))
-    assert both["policy"].shape == (2 * ENVS, 5) and actions[:, 0].tolist() == [1.0] * ENVS + [-1.0] * ENVS
-    assert both["policy"][ENVS:, 2].equal(seen["policy"][:, 2]) and both["policy"][ENVS:, 0].equal(-seen["policy"][:, 0])
-
-
-def test_the_command_judges_shortly_and_knows_rsl_rl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_judges_shortly_and_names_the_example_of_rsl_rl(tmp_path: Path) -> None:
     out = tmp_path / "p.cdp"
     found = run(*COMMAND, "-o", out, "--iterations", 2, "--json")
     assert found.exit_code == 0, found.output
     score = PolicyFile.load(out).score
     assert score["episodes"] == 200 and score["episode_seconds"] == 10.0 and 0.0 < score["upright"] <= 1.0
     assert "Judged in 200 randomised episodes of 10 s" in out.with_suffix(".html").read_text()
-    given = [*COMMAND, "--force", "-o", out, "--library"]
-    assert "there is no such library to train with (did you mean 'rsl-rl'?)" in run(*given, "rsl-r").output
-    assert "from new weights" in run(*given, "rsl-rl", "--init", out).output
-    import condyle.errors
-
-    def absent(name: str) -> object:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr(condyle.errors, "import_module", absent)
-    said = run(*given, "rsl-rl")
-    assert said.exit_code != 0 and "rsl_rl is needed for --library rsl-rl: " in said.output and said.output.count("\n") == 1
+    said = run(*COMMAND, "--force", "-o", out, "--library", "rsl-rl")
+    assert said.exit_code != 0 and "examples/26_train_with_rsl_rl.py trains a task by rsl-rl" in said.output
+    assert said.output.count("\n") == 1
 
 
 def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
