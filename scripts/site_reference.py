@@ -27,8 +27,8 @@ PAGES: dict[str, tuple[str, str, str]] = {
         "lqr dlqr condyle.methods.control.arm_controller:* condyle.methods.control.joint_control:* "
         "condyle.methods.control.adaptive:* condyle.methods.control.lqr_control:* condyle.methods.control.task_control:* "
         "condyle.methods.control.force_control:* condyle.methods.control.external_wrench:* "
-        "condyle.methods.control.differential_ik:* condyle.methods.control.passivity:* condyle.methods.control.profiles:* "
-        "condyle.methods.control.paths:* condyle.methods.control.joined_path:* condyle.methods.control.time_optimal:* "
+        "condyle.methods.control.differential_ik:* condyle.methods.control.passivity:* condyle.methods.planning.profiles:* "
+        "condyle.methods.planning.paths:* condyle.methods.planning.joined_path:* condyle.methods.planning.time_optimal:* "
         "condyle.methods.mpc.arm_mpc:*",
     ),
     "kinematics": (
