@@ -49,6 +49,8 @@ def motion(left: Any, middle: Any, right: Any) -> None:
 
 # -- obstacles
 
+UNDER = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "handlelength": 1.2, "columnspacing": 1.2}  # of a legend
+
 
 def among(solids: Sequence[Solid], colors: Mapping[str, str]) -> cd.Robot:
     """The UR3 with obstacles."""
@@ -83,7 +85,7 @@ def obstacles(left: Any, right: Any) -> None:
     show(left, render(among(scene, colors), q[at], size=(1100, 900), polylines=lines, label=False))
     right.axvline(time[at], color=INK, lw=0.8, ls=":")
     levels(right, 0.0, color=INK)
-    labelled(right, "least distance over the links", "part of the motion", "mm; below zero: overlap", "best")
+    labelled(right, "least distance over the links", "part of the motion", "mm; below zero: overlap", {**UNDER, "ncols": 5})
 
 
 @picture("A path over a wall, and a controller that knows no wall, with and without the safety filter", 9.6, 4.0,
@@ -111,8 +113,7 @@ def avoidance(left: Any, right: Any) -> None:
     levels(right, 1e3 * margin, color=INK, ls="--")
     right.annotate("margin", (t[-1], 1e3 * margin), (0, 4), textcoords="offset points", ha="right", fontsize=10)
     levels(right, 0.0, color=INK)
-    legend = {"ncols": 3, "loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "handlelength": 1.2, "columnspacing": 1.2}
-    labelled(right, "least distance of any pair", "time, s", "mm; below zero: overlap", legend)
+    labelled(right, "least distance of any pair", "time, s", "mm; below zero: overlap", {**UNDER, "ncols": 3})
 
 
 # -- inverse kinematics, and tasks that use it

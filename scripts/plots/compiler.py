@@ -40,8 +40,10 @@ def compiler(density: Any, right: Any) -> None:
     # the last bit of the angle is worth 4e-16
     orbits = cd.function(orbit, x=2)(np.array([[2.0, 0.0], [np.nextafter(2.0, 3.0), 0.0]]))
     angle, rate = (orbits.fine[0][:, 0] + np.pi) % TURN - np.pi, orbits.fine[0][:, 1]
-    single.scatter(angle, rate, c=np.arange(len(angle)), cmap="inferno", s=2.0)
-    labelled(single, f"One orbit, {SHORT} periods", "angle, rad", "rate", **ANGLES)
+    # the line breaks where the angle goes round
+    single.plot(np.where(abs(np.diff(angle, append=angle[-1])) < np.pi, angle, np.nan), rate, color=ORANGE, lw=1.0)
+    single.plot(angle[0], rate[0], "o", color=INK, ms=6)
+    labelled(single, f"One orbit, {SHORT} periods from the dot", "angle, rad", "rate", **ANGLES)
     difference = orbits.coarse[0] - orbits.coarse[1]
     difference[:, 0] -= TURN * np.rint(difference[:, 0] / TURN)
     apart.semilogy(np.linalg.norm(difference, axis=1), color=ORANGE, lw=1.8)

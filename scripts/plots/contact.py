@@ -104,7 +104,7 @@ def contact_laws(figure: Any) -> None:
     energy = world.energy(xs)
     drop.plot(DT * np.arange(energy.shape[1]), energy[:40].T, color=BLUE, lw=0.7, alpha=0.5)
     rise = 1e3 * np.max(energy - np.minimum.accumulate(energy, axis=1))
-    words = f"200 boxes: none gains more than {rise:.1g} mJ"
+    words = f"200 boxes: none gains more than {rise:.2g} mJ"
     drop.annotate(words, (0.98, 0.95), xycoords="axes fraction", ha="right", va="top", fontsize=9)
     labelled(drop, "Boxes thrown down lose energy", "time, s", "kinetic + potential, J", ylim=(0.0, 1.12 * np.max(energy[:40])))
     directions(figure.add_subplot(2, 3, 6, projection="polar"))
@@ -135,7 +135,7 @@ def touchdown(*axes: Any) -> None:
     heights = np.concatenate([np.linspace(0.15e-3, 1e-9, 20), np.linspace(-1e-9, -0.45e-3, 400)])
     at_rest[8] = 1.0
     for column, (power, color, words) in enumerate(((3, BLUE, "strength ~ depth³"), (2, ORANGE, "strength ~ depth²"))):
-        options = {"actuated": ["ball"], "depth_exponent": power, "rest_depth_mm": 1e3 * depth}
+        options = {"actuated": robot("ball").joint_names[:1], "depth_exponent": power, "rest_depth_mm": 1e3 * depth}
         world = cd.Simulation(robot("ball"), 0.002, cd.Plane(friction=0.5), **options)
         x, u = world.state(upright(RADIUS + depth + heights, len(heights))), np.zeros(6)
         slope = world.step(x, u, derivatives=True)[1][:, 8, 2]
@@ -222,7 +222,9 @@ def limits(chain: Any, bounce: Any, order: Any) -> None:
     kinds = {"forward dynamics": BLUE, "mass matrix": VIOLET, "forward dynamics derivatives": ORANGE}
     for name, color in kinds.items():
         counts = [cd.load(f"chain:{n}").function(name.replace(" ", "_")).operations for n in joints]
-        chain.loglog(joints, counts, "o-", color=color, lw=1.6, ms=5, label=f"{name.split()[-1]}: {counts[-1]:,}")
+        chain.loglog(
+            joints, counts, "o-", color=color, lw=1.6, ms=5, label=f"{name.removeprefix('forward dynamics ')}: {counts[-1]:,}"
+        )
     chain.set_xticks(joints, [str(n) for n in joints])
     chain.minorticks_off()
     title = "Chains: the derivatives grow faster"

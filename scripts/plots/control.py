@@ -278,14 +278,23 @@ def circle_under_force(force: Any, drawn: Any) -> None:
 # -- experiments of the lab
 
 
-@picture("One experiment, three controllers: a payload of 0.2 kg, noise, delay, and a push at 0.6 s", 11.0, 4.6,
+@picture("One experiment, three controllers: an unknown payload of 0.5 kg, and a push at 2.3 s", 11.0, 4.6,
          ncols=3, width_ratios=[1.25, 1.25, 1.0])  # fmt: skip
 def lab(left: Any, middle: Any, right: Any) -> None:
-    """The lift joint of three runs of the page's experiment, the error of all joints, and metrics."""
+    """The lift joint of three runs of an arm that moves there and back, the error of all joints, and metrics."""
     from condyle.apps.lab.experiment import Experiment
     from condyle.apps.lab.run import run_experiment, run_signals
 
-    lift, metrics, experiment = 1, {}, program("lab")["experiment"].data()
+    lift, metrics, start = 1, {}, [0.0, -1.2, 1.2, -1.5, -1.5, 0.3]
+    experiment = {
+        "duration": 3.0,
+        "seed": 1,
+        "robot": {"name": "ur3", "q": start, "payload": {"mass": 0.5}},
+        "reference": {"kind": "point_to_point", "waypoints": [[0.5, -0.8, 1.0, -1.4, -1.3, 0.5], start], "acceleration": 2.0},
+        "friction": {"coulomb": [0.2, 0.2, 0.1, 0.02, 0.02, 0.01], "viscous": 0.01},
+        "sensors": {"position_noise": 1e-4, "delay": 0.001, "dropout": 0.02},
+        "wrenches": [{"name": "push", "wrench": [0.0, 0.0, -20.0, 0.0, 0.0, 0.0], "start": 2.3, "duration": 0.1}],
+    }
     controllers = {
         "PID": ({"name": "pid", "kp": 60.0, "kd": [3.0, 3.0, 2.0, 0.6, 0.6, 0.2]}, BLUE),
         "computed torque": ({"name": "computed_torque", "kp": 400.0, "kd": 40.0}, ORANGE),
@@ -300,7 +309,7 @@ def lab(left: Any, middle: Any, right: Any) -> None:
         middle.plot(s.t, 1e3 * np.linalg.norm(s.reference - s.response, axis=1), color=color, lw=1.3, label=name)
         metrics[name] = done.metrics
     for ax in (left, middle):
-        ax.axvspan(0.6, 0.65, color=VIOLET, alpha=0.18, lw=0)
+        ax.axvspan(2.3, 2.4, color=VIOLET, alpha=0.18, lw=0)
     labelled(left, "the lift joint", "time, s", "rad")
     left.legend(*[each[:1] for each in left.get_legend_handles_labels()], fontsize=9.5, loc="upper right")
     legend = {"fontsize": 9.5, "loc": "upper left"}

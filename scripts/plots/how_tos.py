@@ -112,7 +112,7 @@ def cart_and_pole(left: Any, middle: Any, dt: float, xs: np.ndarray, us: np.ndar
     t = dt * np.arange(len(xs))
     columns(left, t, xs[:, [1, 0]], ("pole, rad", "cart, m"))
     labelled(left, "State", "time, s", "", "best")
-    middle.step(t[:-1], us[:, 0], color=GREEN, lw=1.2, where=where)
+    middle.step(t[: len(us)], us[:, 0], color=GREEN, lw=1.2, where=where)
     labelled(middle, "Force on the cart", "time, s", "N")
 
 

@@ -24,7 +24,7 @@ from rich.text import Text
 import condyle as cd
 from condyle.workbench.view.picture import picture as render
 
-SIZE, LEADING, MARGIN = 17, 24, 28  # pixels
+SIZE, LEADING, MARGIN = 17, 20, 28  # pixels
 PAPER, INK = (24, 27, 33), (222, 225, 230)
 # by their numbers in a terminal: red, green, yellow, blue, magenta, cyan
 COLORS = {1: (255, 107, 107), 2: (118, 205, 140), 3: (240, 196, 84), 4: (106, 163, 240), 5: (197, 134, 222), 6: (104, 196, 214)}
