@@ -7,48 +7,25 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 from plots.style import BLUE, FAINT, GREEN, INK, ORANGE, VIOLET, labelled, levels, picture, show
+from simulate.bodies import HALF, G, a_box, a_sphere, along_slope, on_slope, random_drops, turned_by, upright
 
 import condyle as cd
-from condyle.robot.description import Description
-from condyle.robot.parts import box, link, solid, sphere
 from condyle.simulate.config import DEFAULT_SMOOTHING
 from condyle.workbench.view.picture import picture as render
 
-G, MU, DT = 9.81, 0.5, 1e-3
-HALF, RADIUS = 0.05, 0.1  # m: half the height of the box, the ball
+MU, DT, RADIUS = 0.5, 1e-3, 0.1  # of friction, s, of the ball in m
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 
 
-def robot(kind: str, mass: float = 1.0, radius: float = RADIUS) -> cd.Robot:
-    """A box of 0.2 x 0.2 x 0.1 m, or a ball."""
-    shape = box((0.2, 0.2, 2.0 * HALF), name=kind) if kind != "ball" else sphere(radius, name="ball")
-    return cd.load(Description(kind, (link(kind, solid(mass, shape), [], [shape]),), ()), base="free")
+def states(world: cd.Simulation, q: Any, v: Any, seconds: float) -> np.ndarray:
+    """The states of bodies without controls."""
+    return world.rollout(world.state(q, v), np.zeros((round(seconds / world.dt), world.nu)))
 
 
-def thrown(kind: str, ground: Any, q: Any, v: Any, seconds: float, **options: Any) -> tuple[cd.Simulation, np.ndarray]:
-    """The simulation of a body of 1 kg on the ground, and its states."""
-    world = cd.Simulation(robot(kind), options.pop("dt", DT), ground, **options)
-    return world, world.rollout(world.state(q, v), np.zeros((round(seconds / world.dt), world.nu)))
-
-
-def upright(height: float, count: int, angle: Any = 0.0) -> np.ndarray:
-    """`count` bodies at this height, turned about z."""
-    q = np.zeros((count, 7))
-    q[:, 2], q[:, 5], q[:, 6] = height, np.sin(np.asarray(angle) / 2.0), np.cos(np.asarray(angle) / 2.0)
-    return q
-
-
-def on_slope(degrees: float, height: float) -> np.ndarray:
-    """A body that stands on a slope which rises along x."""
-    a = np.radians(degrees)
-    return np.array([-np.sin(a) * height, 0.0, np.cos(a) * height, 0.0, -np.sin(a / 2.0), 0.0, np.cos(a / 2.0)])
-
-
-def way_down(degrees: float, seconds: float, **options: Any) -> np.ndarray:
+def way_down(degrees: float, seconds: float, dt: float = DT, **options: Any) -> np.ndarray:
     """How far a box has slid down a slope at each step."""
-    a = np.radians(degrees)
-    _, xs = thrown("box", cd.Slope(degrees, friction=MU), on_slope(degrees, HALF), None, seconds, **options)
-    way: np.ndarray = -(xs[:, 0] * np.cos(a) + xs[:, 2] * np.sin(a))
+    world = cd.Simulation(a_box(), dt, cd.Slope(degrees, friction=MU), **options)
+    way = along_slope(states(world, on_slope(degrees, HALF), None, seconds), degrees)
     return way - way[0]
 
 
@@ -61,7 +38,8 @@ def contact_laws(figure: Any) -> None:
     stop, slide, bowl, creep, drop = (figure.add_subplot(2, 3, k) for k in range(1, 6))
     v = np.zeros((13, 6))
     v[:, 0] = np.linspace(0.0, 3.0, 13)
-    _, xs = thrown("box", cd.Plane(MU), upright(HALF, 13), v, 0.8)
+    world = cd.Simulation(a_box(), DT, cd.Plane(MU))
+    xs = states(world, upright(np.full(13, HALF)), v, 0.8)
     fine = np.linspace(0.0, 3.0, 100)
     stop.plot(fine, fine**2 / (2.0 * MU * G), color=FAINT, lw=2.0, label="v² / (2 μ g)")
     stop.plot(v[:, 0], xs[:, -1, 0], "o", color=BLUE, ms=5, label="simulated")
@@ -75,7 +53,8 @@ def contact_laws(figure: Any) -> None:
     slide.plot(fine, np.maximum(0.0, law), color=FAINT, lw=2.0, label="g (sin α − μ cos α)")
     slide.plot(degrees, ways, "o", color=BLUE, ms=5, label="simulated")
     labelled(slide, "A box on a slope sticks, then slides", "slope α, degrees", "acceleration, m/s²", "best")
-    _, xs = thrown("ball", cd.Plane(MU), upright(RADIUS, 1)[0], [2.0, 0.0, 0.0, 0.0, 0.0, 0.0], 0.25)
+    bowling = cd.Simulation(a_sphere(), DT, cd.Plane(MU))
+    xs = states(bowling, upright(RADIUS), [2.0, 0.0, 0.0, 0.0, 0.0, 0.0], 0.25)
     turn, rolling, t = 4.0 / (7.0 * MU * G), 10.0 / 7.0, DT * np.arange(1, len(xs))
     for start in (2.0, 0.0):
         bowl.plot([0.0, turn, 0.25], [start, rolling, rolling], color=FAINT, lw=2.0)
@@ -94,14 +73,7 @@ def contact_laws(figure: Any) -> None:
     creep.annotate("the default", (1.25 * DEFAULT_SMOOTHING, 0.02), xycoords=("data", "axes fraction"), fontsize=9)
     labelled(creep, "What creeps while it sticks", "smoothing", "creep, mm/s", "best")
     creep.yaxis.set_major_formatter(PLAIN)
-    rng = np.random.default_rng(1)
-    q = upright(0.0, 200)
-    q[:, 2] = rng.uniform(0.12, 0.6, 200)
-    quaternions = rng.standard_normal((200, 4))
-    q[:, 3:] = quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)
-    v = np.hstack([rng.uniform(-2.0, 2.0, (200, 3)), rng.uniform(-10.0, 10.0, (200, 3))])
-    world, xs = thrown("box", cd.Plane(MU), q, v, 1.0)
-    energy = world.energy(xs)
+    energy = world.energy(states(world, *random_drops(np.random.default_rng(1), 200), 1.0))
     drop.plot(DT * np.arange(energy.shape[1]), energy[:40].T, color=BLUE, lw=0.7, alpha=0.5)
     rise = 1e3 * np.max(energy - np.minimum.accumulate(energy, axis=1))
     words = f"200 boxes: none gains more than {rise:.2g} mJ"
@@ -115,7 +87,7 @@ def directions(ax: Any) -> None:
     angle, v = np.linspace(0.0, 2.0 * np.pi, 65), np.zeros((65, 6))
     v[:, 0] = 1.0
     for cone, color, label in ((4, ORANGE, "pyramid, 4 corners"), ("round", BLUE, "round cone")):
-        _, xs = thrown("box", cd.Plane(MU), upright(HALF, 65, angle), v, 0.6, cone=cone)
+        xs = states(cd.Simulation(a_box(), DT, cd.Plane(MU), cone=cone), turned_by(angle, HALF), v, 0.6)
         ax.plot(angle, 100.0 * np.linalg.norm(xs[:, -1, :2], axis=1), color=color, lw=2.0, label=label)
     ax.set_title("How far a box slides, by direction", color=INK, fontsize=11.5)
     ax.set_thetagrids([0.0, 90.0, 180.0, 270.0])
@@ -135,9 +107,9 @@ def touchdown(*axes: Any) -> None:
     heights = np.concatenate([np.linspace(0.15e-3, 1e-9, 20), np.linspace(-1e-9, -0.45e-3, 400)])
     at_rest[8] = 1.0
     for column, (power, color, words) in enumerate(((3, BLUE, "strength ~ depth³"), (2, ORANGE, "strength ~ depth²"))):
-        options = {"actuated": robot("ball").joint_names[:1], "depth_exponent": power, "rest_depth_mm": 1e3 * depth}
-        world = cd.Simulation(robot("ball"), 0.002, cd.Plane(friction=0.5), **options)
-        x, u = world.state(upright(RADIUS + depth + heights, len(heights))), np.zeros(6)
+        options = {"actuated": a_sphere().joint_names[:1], "depth_exponent": power, "rest_depth_mm": 1e3 * depth}
+        world = cd.Simulation(a_sphere(), 0.002, cd.Plane(friction=0.5), **options)
+        x, u = world.state(upright(RADIUS + depth + heights)), np.zeros(6)
         slope = world.step(x, u, derivatives=True)[1][:, 8, 2]
         curvature = 1e-3 * world.step_hessian(x, u, at_rest)[:, 2, 2]
         rows = {"normal force, N": world.contact_forces(x, u)[:, 0, 2], "dv/dz, 1/s": slope, "d²v/dz², 1000/(m s)": curvature}
@@ -199,10 +171,10 @@ def lifting_force(law: str, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def parameters(left: Any, right: Any) -> None:
     """A thousand crates on a slope, each with its own friction and mass, in one call."""
     angle, dt, count = np.radians(15.0), 0.004, 1000
-    world = cd.Simulation(robot("crate", 2.0), dt, cd.Slope(15.0), ["crate"])
+    world = cd.Simulation(a_box(mass=2.0), dt, cd.Slope(15.0), ["box"])
     friction, mass = np.linspace(0.0, 0.5, count), 10.0 ** np.random.default_rng(0).uniform(-1.0, 2.0, count)
-    inertia = world.parameters["crate.inertia"].default * mass[:, None, None] / 2.0
-    crates = {"ground.friction": friction, "crate.mass": mass, "crate.inertia": inertia}
+    inertia = world.parameters["box.inertia"].default * mass[:, None, None] / 2.0
+    crates = {"ground.friction": friction, "box.mass": mass, "box.inertia": inertia}
     xs = world.rollout(world.state(on_slope(15.0, HALF)), np.zeros((round(1.0 / dt), 0)), parameters=crates)
     speed, law = -xs[:, -1, 7], np.maximum(G * (np.sin(angle) - friction * np.cos(angle)), 0.0)
     right.scatter(mass, speed, c=friction, s=6.0, cmap="viridis")
@@ -229,7 +201,7 @@ def limits(chain: Any, bounce: Any, order: Any) -> None:
     chain.minorticks_off()
     title = "Chains: the derivatives grow faster"
     labelled(chain, title, "joints", "operations for one state", {**legend, "title": "with 24 joints"}, ylim=(None, 3e6))
-    world = cd.Simulation(robot("ball", radius=0.05), 0.001, cd.Plane(friction=0.5))
+    world = cd.Simulation(a_sphere(0.05), 0.001, cd.Plane(friction=0.5))
     x = world.state()
     x[2] = 0.55
     xs = world.rollout(x, np.zeros((1000, world.nu)))
@@ -272,7 +244,7 @@ def torch_and_jax(left: Any, right: Any) -> None:
     import torch
 
     rounds, mark = 24, 1.2
-    loop = cd.Loop(cd.Simulation(robot("ball"), dt=0.004, ground=cd.Plane()), lambda x: {"wrenches": {}})
+    loop = cd.Loop(cd.Simulation(a_sphere(), dt=0.004, ground=cd.Plane()), lambda x: {"wrenches": {}})
     rollout = cd.torch.rollout(loop, steps=150, record=["q"])
     start = torch.from_numpy(loop.state(np.array([0.0, 0.0, 0.6, 0.0, 0.0, 0.0, 1.0])))
     throw = torch.tensor([0.5, 0.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)

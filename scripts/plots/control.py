@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from plots.style import BLUE, FAINT, GREEN, INK, ORANGE, RED, ROOT, VIOLET, columns, labelled, levels, picture, program
+from rich.console import Console
 
 import condyle as cd
 
@@ -26,23 +27,11 @@ def control_joint(*axes: Any) -> None:
 
 def sampling(ax: Any) -> None:
     """Distance from the closed forms against the length of a tick."""
-    from benchmarks.joint_control import GOAL, OMEGA, READY, SECONDS, ZETA, as_force, continuous, hold, largest, sampled
-    from condyle.methods.control.joint_control import ComputedTorque
+    from benchmarks.joint_control import responses
 
-    robot, ticks, rows = cd.load("ur3"), np.array([8e-3, 4e-3, 2e-3, 1e-3, 1e-4, 1e-5, 1e-6]), []
-    for h in ticks.tolist():
-        world = cd.Simulation(robot, dt=h, damping=False, threads=1)
-        law = ComputedTorque(world, frequency=OMEGA, damping_ratio=ZETA)
-        loop = cd.Loop(world, partial(hold, law, GOAL))
-        every = max(int(SECONDS / h) // 500, 1)
-        steps = int(SECONDS / h) // every * every
-        q = loop.rollout(loop.state(READY), steps=steps, record=["q"], every=every)["q"]
-        k, stages = np.arange(every, steps + 1, every), np.nan
-        if h >= 1e-3:
-            exact = cd.Simulation(robot, dt=h, integrator="rk4", force=partial(as_force, law), damping=False, threads=1)
-            xs = exact.rollout(exact.state(READY), np.zeros((steps, 6)))
-            stages = largest(xs[1:, :6], continuous(h * np.arange(1, steps + 1)))
-        rows.append((largest(q, continuous(h * k)), stages, largest(q, sampled(k, h))))
+    ticks = (8e-3, 4e-3, 2e-3, 1e-3, 1e-4, 1e-5, 1e-6)
+    rows = responses(Console(quiet=True), cd.load("ur3"), ticks)
+    rows = [[row.get(name, np.nan) for name in ("continuous", "runge_kutta", "sampled")] for row in rows]
     names = (
         "every tick, from the continuous response",
         "within Runge-Kutta stages, from it",
