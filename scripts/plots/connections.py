@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
-from plots.style import BLUE, FAINT, GREEN, INK, ORANGE, RED, ROOT, WASH, columns, labelled, picture
+from plots.style import BLUE, FAINT, GREEN, INK, ORANGE, RED, WASH, columns, labelled, picture
 
 import condyle as cd
-
-READY = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])
-PROGRAM = """
-import sys
-from condyle.workbench.connect.client import connect
-with connect(sys.argv[1]) as link:
-    for state in link:
-        link.send(effort=state["gravity"] - 0.5 * state["v"])
-"""
 
 
 @picture("An external program in the loop: lock-step, real time, and how punctual real time is", 12.0, 4.6,
          ncols=2, width_ratios=[1.55, 1.0])  # fmt: skip
 def software_in_the_loop(left: Any, right: Any) -> None:
     """Timelines of lock-step and real time, and how late the periods of a run at 1 kHz begin."""
+    from benchmarks.software_in_the_loop import DT, EVERY, PRIORITY, Connections, Inside, in_real_time
+    from condyle.workbench.connect.external import ExternalControl
+
     timelines(left)
-    pacing = real_time_run(5.0, 50)
+    world = cd.Simulation(cd.load("ur3"), dt=DT)
+    with TemporaryDirectory() as folder:
+        run = ExternalControl(world, Inside(), every=EVERY).loop, Connections(folder).all()["shared memory, Python"], 5.0
+        pacing = in_real_time(*run, PRIORITY) or in_real_time(*run, 0)
     late, edges = 1e6 * pacing.late, np.geomspace(5.0, 5000.0, 40)
     right.hist(np.clip(late, edges[0], edges[-1]), edges, color=GREEN, alpha=0.85)
     right.axvline(800.0, color=RED, lw=1.0)
@@ -77,32 +71,6 @@ def timelines(ax: Any) -> None:
     labelled(ax, "Who waits for whom", "time, control periods", xlim=(-0.95, 5.0), ylim=(-0.3, 5.5), yticks=[])
     ax.spines["left"].set_visible(False)
     ax.grid(False)
-
-
-def real_time_run(seconds: float, priority: int) -> Any:
-    """The pacing of a UR3 at 1 kHz that a program in Python commands."""
-    from condyle.workbench.connect.external import ExternalControl
-    from condyle.workbench.connect.shared_memory import SharedMemory
-
-    name, world = f"picture-{os.getpid()}", cd.Simulation(cd.load("ur3"), dt=0.00025)
-    memory, options = SharedMemory(name), {"signals": ["gravity"], "priority": allowed(priority)}
-    external = ExternalControl(world, memory, mode="realtime", **options)
-    started = subprocess.Popen([sys.executable, "-c", PROGRAM, name], env={**os.environ, "PYTHONPATH": str(ROOT)})
-    if external.priority:
-        os.sched_setscheduler(started.pid, os.SCHED_FIFO, os.sched_param(priority))
-    external.run(external.loop.state(READY), round(seconds / world.dt))
-    started.wait(20.0)
-    return external.pacing
-
-
-def allowed(priority: int) -> int:
-    """The priority, or 0 where the system does not allow it."""
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-        os.sched_setscheduler(0, *before)
-        return priority
-    return 0
 
 
 # -- ROS 2

@@ -11,6 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from plots.style import INK, picture
 
 import condyle as cd
+from condyle.apps.pidog.kinematics import JOINTS
+from condyle.apps.pidog.poses import pose_angles
 from condyle.dynamics.rotations import quaternion_exp, quaternion_product
 from condyle.robot import library
 from condyle.workbench.view.camera import framed
@@ -20,13 +22,7 @@ from condyle.workbench.view.trajectory import link_poses
 
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 AXES = ((0.80, 0.23, 0.18), (0.25, 0.56, 0.36), (0.16, 0.42, 0.75))  # x red, y green, z blue
-# the stand of PiDog's maker, in degrees; the servos of the right side are mounted the other way round
-FRONT, HIND = (40.61, 15.54), (60.28, 5.26)
-STAND = {
-    f"{leg}_{joint}": sign * np.radians(angle)
-    for leg, sign, angles in (("lf", 1.0, FRONT), ("rf", -1.0, FRONT), ("lh", 1.0, HIND), ("rh", -1.0, HIND))
-    for joint, angle in zip(("hip", "knee"), angles, strict=True)
-}
+STAND = dict(zip(JOINTS, np.radians(pose_angles()), strict=True))
 # joints that do not stand at zero in the gallery
 POSES: dict[str, dict[str, Any]] = {
     "pendulum": {"swing": 0.6},
