@@ -48,9 +48,7 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
 
 
 def draw(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPTS / "pictures.py"), *words], capture_output=True, text=True, timeout=300
-    )
+    return subprocess.run([sys.executable, str(SCRIPTS / "pictures.py"), *words], capture_output=True, text=True, timeout=300)
 
 
 # -- the reader itself
@@ -76,9 +74,7 @@ x = "![no image](no.png)"
 
 def test_images_and_headings_are_found(tmp_path: Path) -> None:
     (shown,) = images(tmp_path / "page.md", PAGE)
-    assert shown == Shown(
-        3, "a cat on a mat", tmp_path / "cat.png", "*Made by `python scripts/pictures.py cat`, in a minute.*"
-    )
+    assert shown == Shown(3, "a cat on a mat", tmp_path / "cat.png", "*Made by `python scripts/pictures.py cat`, in a minute.*")
     assert anchors(PAGE) == {"one-two--three", "twice", "twice-1", "what-code-says-a-link"}
 
 
