@@ -22,7 +22,12 @@ DOORS = {
 # modules of condyle.learn that are part of others now
 LEARN = {
     "adam": "network",
+    "env_arguments": "env_values",
+    "env_step": "env_kernel",
     "ppo_tile": "tile",
+    "randomize": "env_values",
+    "shared_values": "env_values",
+    "stable_baselines": "env",
     "statistics": "network",
     "tensor_network": "torch_ppo",
     "tile_body": "tile_code",
@@ -49,7 +54,7 @@ MOVED = {
     "condyle.tasks.gait_teacher": "condyle.apps.pidog.gait_teacher",
     "condyle.tasks.imitation": "condyle.apps.pidog.imitation_tasks",
     "condyle.tasks.judge": "condyle.apps.pidog.judge",
-    "condyle.tasks.judge_picture": "condyle.apps.pidog.judge_picture",
+    "condyle.tasks.judge_picture": "condyle.apps.pidog.judge",
     "condyle.tasks.mujoco_world": "condyle.workbench.compare.mujoco_world",
     "condyle.tasks.pidog": "condyle.apps.pidog.walk_task",
     "condyle.tasks.pidog_get_up": "condyle.apps.pidog.get_up_task",
@@ -60,6 +65,7 @@ MOVED = {
     "condyle.tasks.quadruped": "condyle.apps.quadrupeds",
     "condyle.tasks.registry": "condyle.methods.learn.task",
     "condyle.tasks.report": "condyle.workbench.view.training_report",
+    "condyle.tasks.rsl_rl_training": "condyle.methods.learn.rsl_rl",
     "condyle.tasks.score": "condyle.methods.learn.judge_task",
     "condyle.tasks.twin": "condyle.apps.pidog.twin",
 }

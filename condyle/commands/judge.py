@@ -60,7 +60,7 @@ def judge(
     PiDog's walk is judged by its gait: foot lift, slip, heading, energy, smoothness, falls, and a score of all. Other
     tasks: returns, lengths, falls, and what the task measures.
     """
-    from condyle.apps.pidog.judge_picture import check_picture, save_picture
+    from condyle.apps.pidog.judge import check_picture, save_picture
 
     if out is not None:
         check_picture(out)

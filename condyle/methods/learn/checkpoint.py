@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from condyle.atomic_write import write_bytes
+from condyle.errors import ControlError
 from condyle.methods.learn.policy_file import archive, read_archive
 
 FORMAT, VERSION, NAME = "condyle checkpoint", 1, "checkpoint.json"
@@ -36,6 +37,13 @@ def undone_if_interrupted(objects: Sequence[Any], arrays: Sequence[Any]) -> Iter
         for present, before in attributes:
             present.update(before)
         raise
+
+
+def check_arrays(own: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise a ControlError unless the arrays of a checkpoint have the shapes and types of a learner's own."""
+    for name, array in own.items():
+        if name not in arrays or arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+            raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
 
 
 def save_checkpoint(path: str | os.PathLike[str], facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

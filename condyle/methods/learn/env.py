@@ -17,15 +17,21 @@ from condyle.closed_loop.block import Block
 from condyle.closed_loop.episode import check_reset
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError, require_importable
-from condyle.methods.learn.env_arguments import check_loop, positive, seed_of, steps_of, variables_of
 from condyle.methods.learn.env_arrays import arrays_of, integers, on_host
-from condyle.methods.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
-from condyle.methods.learn.env_step import RANDOMIZATION
+from condyle.methods.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, reset_kernel, rollout_kernel
+from condyle.methods.learn.env_values import (
+    RANDOMIZATION,
+    SharedValues,
+    check_loop,
+    positive,
+    randomized,
+    seed_of,
+    steps_of,
+    variables_of,
+)
 from condyle.methods.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
-from condyle.methods.learn.randomize import randomized
 from condyle.methods.learn.rollouts import Rollouts as Rollouts
 from condyle.methods.learn.rollouts import rollouts_of
-from condyle.methods.learn.shared_values import SharedValues
 from condyle.robot.names import nearest
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
@@ -108,8 +114,9 @@ class VectorEnv:
         threads: int | None = None,
     ) -> None:
         check_loop(loop, action)
-        functions = {"observe": observe, "reward": reward, "terminate": terminate, "reset": reset}
-        for name, function in (functions | {"privileged": privileged, "update": update, "curriculum": curriculum}).items():
+        functions: dict[str, Any] = {"observe": observe, "reward": reward, "terminate": terminate, "reset": reset}
+        functions |= {"privileged": privileged, "update": update, "curriculum": curriculum}
+        for name, function in functions.items():
             if not callable(function) and (function is not None or name in ("observe", "reward")):
                 raise ControlError(f"VectorEnv: {name} must be a function, got {type(function).__name__}")
         self.loop, self.num_envs = loop, whole_number("num_envs", num_envs, 1)
@@ -123,24 +130,18 @@ class VectorEnv:
         drawn = randomized(loop, randomize)
         plan = EnvPlan(
             loop,
-            observe,
-            reward,
-            terminate,
-            reset,
-            privileged,
-            update,
-            curriculum,
-            action,
-            every,
-            steps_of(time_limit, self.dt),
-            None if clip is None else positive("clip", clip),
-            drawn,
-            variables_of(loop, variables, action, (*drawn, *self.shared)),
-            {name: np.shape(value) for name, value in self.shared.items()},
+            **functions,
+            action=action,
+            every=every,
+            limit=steps_of(time_limit, self.dt),
+            clip=None if clip is None else positive("clip", clip),
+            randomized=drawn,
+            variables=variables_of(loop, variables, action, (*drawn, *self.shared)),
+            shared={name: np.shape(value) for name, value in self.shared.items()},
         )
         self._on = (backend, lanes, threads)
         self._shared: tuple[Any, Any] = (None, None)  # the table of shared values, and where the kernel reads it
-        self.plan = discovered(plan)
+        self.plan, _ = discovered(plan)
         self.kernels = RecentValues()
         self._memory: Memory | None = None
         self.seed = seed_of(seed)
@@ -422,16 +423,12 @@ class VectorEnv:
 
     def _policy_arrays(self, policy: Any, block: Block, std: Any, deterministic: bool) -> dict[str, Any]:
         """The arrays of a policy for a call, where the kernel runs."""
-        kept = getattr(policy, "kernel_arrays", None)
-        if kept is not None:
-            if std is not None or deterministic:
-                noise = policy_arrays(block, None if deterministic else std, self.action_size, self.dtype)["policy:std"]
-                return {name: self._arrays.moved(value) for name, value in {**kept(), "policy:std": noise}.items()}
-            return {name: self._arrays.moved(value) for name, value in kept().items()}
-        if std is None:
-            log_std = getattr(policy, "log_std", None)
-            std = None if log_std is None else np.exp(np.asarray(log_std, dtype=float))
-        found = policy_arrays(block, None if deterministic else std, self.action_size, self.dtype)
+        found: dict[str, Any] = getattr(policy, "kernel_arrays", dict)()
+        if not found and std is None and getattr(policy, "log_std", None) is not None:
+            std = np.exp(np.asarray(policy.log_std, dtype=float))
+        if not found or std is not None or deterministic:
+            made = policy_arrays(block, None if deterministic else std, self.action_size, self.dtype)
+            found = {**made, **found, "policy:std": made["policy:std"]}
         return {name: self._arrays.moved(value) for name, value in found.items()}
 
     def _clock(self, steps: int) -> Any:
@@ -443,8 +440,9 @@ class VectorEnv:
         key, form = (None, None) if policy is None else policy_form(policy)
 
         def compiled() -> tuple[Function, PolicyPlan | None, dict[str, tuple[int, ...]]]:
-            shapes, signals = record_shapes(self.plan, record) if record else ({}, self.plan.signals)
-            return self._compiled(rollout_kernel(self.plan, form, record, signals, final), self.shapes(form)), form, shapes
+            plan, shapes = discovered(self.plan, record) if record else (self.plan, {})
+            kernel = rollout_kernel(self.plan, form, record, plan.signals, final)
+            return self._compiled(kernel, self.shapes(form)), form, shapes
 
         # the form is kept with its kernel, so that the key of a block belongs to no other block
         kernel, plan, shapes = self.kernels.find((key, record, final), compiled)

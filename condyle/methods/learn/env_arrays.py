@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import ControlError, require
-from condyle.methods.learn.env_arguments import actions_of, finite, mask_of
+from condyle.methods.learn.env_values import actions_of, finite, mask_of
 from condyle.tape.device import SIDE_BY_SIDE, on_device
 
 DEVICE = re.compile(r"cpu|cuda(:\d+)?")

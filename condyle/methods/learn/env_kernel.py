@@ -15,26 +15,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from condyle.closed_loop.episode import Draw
 from condyle.closed_loop.kernel import Context, call_context, held_ticks, repeat_if, word
 from condyle.closed_loop.loop import Loop
 from condyle.closed_loop.tick import as_numbers
 from condyle.errors import ControlError
-from condyle.methods.learn.env_step import RANDOMIZATION, EnvDraw, Step, named_values
+from condyle.methods.learn.env_values import RANDOMIZATION, Layout, Randomized, packed_layout
 from condyle.methods.learn.policy_kernel import PolicyPlan
-from condyle.methods.learn.randomize import Randomized
 from condyle.robot.names import nearest
 from condyle.simulate.solver import limit
+from condyle.tape import random
 from condyle.tape.array import array, assemble, isfinite, where
+from condyle.tape.compose import traced_array
 from condyle.tape.loop import scan
 from condyle.tape.precision import by_precision
+from condyle.tape.scalar import caller
 from condyle.tape.trace import trace
 
 Function = Callable[..., Any]
 Record = tuple[tuple[str, Function | None], ...]  # names, and functions of a step for those that are computed
 SMOOTHING, SMOOTHING_SINGLE = "contact.smoothing", 1e-4  # the least one in float32, with which actuators at their limits converge
+CHANNELS = {name: crc32(name.encode()) for name in ("curriculum", "randomize", "reset", "update", "step", "first", "policy")}
 RESULTS = ("reward", "terminated", "truncated", "failed", "episode_return", "episode_length")
 
 
@@ -68,32 +73,19 @@ class EnvPlan:
         return self.loop.inputs[self.action][0]
 
     @cached_property
-    def layout(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
+    def layout(self) -> Layout:
         """Where each part of a robot's row is, and its shape; those of the loop come first."""
         shapes: dict[str, tuple[int, ...]] = {name: r.shape for name, r in self.randomized.items()}
         shapes |= {name: value.shape for name, value in self.variables.items()}
         shapes |= {"action": (self.actions,), "episode.step": (), "episode.return": (), "step": (), "seed": (2,), "robot": (2,)}
         shapes |= {"observation": (self.observations,)}
         shapes |= {"privileged": (self.privileged_size,)} if self.privileged_size else {}
-        found, at = dict(self.loop.layout), self.loop.nx
-        for name, shape in shapes.items():
-            found[name] = (slice(at, at + math.prod(shape)), shape)
-            at += math.prod(shape)
-        return found
+        return {**self.loop.layout, **packed_layout(shapes, self.loop.nx)}
 
     @property
     def size(self) -> int:
         """Numbers of a robot's row."""
         return int(max(place.stop for place, _ in self.layout.values()))
-
-    @cached_property
-    def shared_layout(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
-        """Where each shared value is in the shared table."""
-        found, at = {}, 0
-        for name, shape in self.shared.items():
-            found[name] = (slice(at, at + math.prod(shape)), shape)
-            at += math.prod(shape)
-        return found
 
     # ---- values
 
@@ -114,8 +106,103 @@ class EnvPlan:
         """Shared values by name, from their table."""
         return {
             name: assemble([table[k] for k in range(place.start, place.stop)], shape)
-            for name, (place, shape) in self.shared_layout.items()
+            for name, (place, shape) in packed_layout(self.shared).items()
         }
+
+
+class EnvDraw(Draw):
+    """Random numbers of a reset or of an update, with values by name: draw["command"] of variables, shared values, parameters.
+
+    Parameters are those of the episode that begins; variables are those of the one that ended, but for what the curriculum gives.
+    `t` is its duration in s, and `terminated` whether it ended before its time.
+    """
+
+    def __init__(
+        self, keys: tuple[Any, Any, Any], channel: str, value: Callable[[str], Any], t: Any = 0.0, terminated: Any = False
+    ) -> None:
+        super().__init__(*keys, CHANNELS[channel])
+        self._value, self.t, self.terminated = value, t, terminated
+
+    def __getitem__(self, name: str) -> Any:
+        return self._value(name)
+
+    def choice(self, count: int) -> Any:
+        """A whole number from 0 to count - 1."""
+        return np.minimum(np.floor(self.uniform(0.0, float(count))), float(count - 1))
+
+
+class Step:
+    """One policy step, after its ticks: `s.x` the robot, `s.action`, and everything with a name as `s["imu.rate"]`."""
+
+    def __init__(
+        self, call: Call, context: Context, parts: Mapping[str, Any], signals: Function, previous: Any, before: Any, channel: str
+    ) -> None:
+        plan = call.plan
+        self._context, self._parts, self._before, self._signals = context, plan.loop.unpacked(parts["x"]), before, signals
+        self._value = named_values(context, {name: parts[name] for name in plan.variables}, call.shared)
+        self._draw = EnvDraw(call.keys(parts), channel, self._value)
+        self.action, self.previous_action = parts["action"], previous
+        self.dt = context.h * float(plan.every)  # of one policy step, s
+        self.t = parts["episode.step"] * self.dt  # of the episode
+
+    @cached_property
+    def x(self) -> Any:
+        """The robot after the ticks: `condyle.closed_loop.plant.Plant`."""
+        return self._context.at(_Parts(self._parts, self._signals))[1]
+
+    @cached_property
+    def before(self) -> Any:
+        """The robot at the start of the step."""
+        return self._context.at(_Parts(self._before, _no_signal))[1]
+
+    def __getitem__(self, name: str) -> Any:
+        """A state or signal of the loop, a parameter, a variable or a shared value."""
+        if name in self._parts:
+            return self._parts[name]
+        if name in self._context.loop.plan.signals:
+            return self._signals(name)
+        return self._value(name)
+
+    def normal(self, shape: int | tuple[int, ...] = ()) -> Any:
+        """Normal random numbers of mean 0 and variance 1, others at every step."""
+        return self._draw.normal(shape)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, shape: int | tuple[int, ...] = ()) -> Any:
+        """Uniform random numbers from `low` to `high`, others at every step."""
+        return self._draw.uniform(low, high, shape)
+
+
+class _Parts(dict[str, Any]):
+    """Parts of a state, of which signals of the last tick are part, too."""
+
+    def __init__(self, parts: Mapping[str, Any], signals: Callable[[str], Any]) -> None:
+        super().__init__(parts)
+        self._signals = signals
+
+    def __missing__(self, name: str) -> Any:
+        return self._signals(name)
+
+
+def _no_signal(name: str) -> Any:
+    raise ControlError(f"{caller()}: s.before has no '{name}', which is known of the last tick only; use s.x")
+
+
+def named_values(context: Context, variables: Mapping[str, Any], shared: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Variables, shared values and parameters by name."""
+
+    def value(name: str) -> Any:
+        for known in (variables, shared, context.parameters):
+            if name in known:
+                return known[name]
+        parameters = context.loop.parameters
+        if isinstance(name, str) and name in parameters:
+            spec = parameters[name]
+            found = context.parameters.get(spec.name)
+            return traced_array(spec.name, np.asarray(spec.default, dtype=float), spec.shape) if found is None else found
+        names = [*variables, *shared, *context.loop.layout, *context.loop.plan.signals, *parameters]
+        raise ControlError(f"{caller()}: the environment has no '{name!s:.60}'{nearest(name, names)}")
+
+    return value
 
 
 class Call:
@@ -162,13 +249,14 @@ class Call:
         count, age = parts["step"] + 1.0, parts["episode.step"] + 1.0
         # a robot that stopped within the step kept its tick
         after = parts | {"x": _with_tick(loop, end["x"], count * every), "action": action, "step": count, "episode.step": age}
-        s = self.seen(context, after, signals.__getitem__, parts["action"], loop.unpacked(parts["x"]), "step")
+        last = signals.__getitem__, parts["action"], loop.unpacked(parts["x"]), "step"
+        s = Step(self, context, after, *last)
 
         terms = self.terms(s)
         total = sum(list(terms.values())[1:], next(iter(terms.values())))
         terminated = False if plan.terminate is None else _comparison("terminate", plan.terminate(s))
         after |= self.updated(s, after)
-        s = self.seen(context, after, signals.__getitem__, parts["action"], loop.unpacked(parts["x"]), "step")
+        s = Step(self, context, after, *last)
         after |= self.observed(s)
         recorded = {name: s[name] if function is None else function(s) for name, function in self.record}
         # a sum is finite only if all its terms are
@@ -199,28 +287,13 @@ class Call:
 
         return repeat_if(terminated | truncated, restarted, after), results
 
-    def seen(
-        self, context: Context, parts: Mapping[str, Any], signals: Function, previous: Any, before: Any, channel: str
-    ) -> Step:
-        """What the functions see of these parts."""
-        plan = self.plan
-        variables = {name: parts[name] for name in plan.variables}
-        dt = context.h * float(plan.every)
-        return Step(
-            context,
-            plan.loop.unpacked(parts["x"]),
-            signals,
-            named_values(context, variables, self.shared),
-            action=parts["action"],
-            previous_action=previous,
-            time=(parts["episode.step"] * dt, dt),
-            before=before,
-            draw=EnvDraw(self.keys(parts), channel, named_values(context, variables, self.shared)),
-        )
-
     def keys(self, parts: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """The keys of random numbers: seed, robot, number of the step."""
         return word(parts["seed"]), word(parts["robot"]), parts["step"]
+
+    def policy_noise(self, parts: Mapping[str, Any], count: int) -> Any:
+        """Normal random numbers of a policy."""
+        return random.normal(*self.keys(parts), CHANNELS["policy"], shape=count)
 
     def terms(self, s: Step) -> dict[str, Any]:
         """The terms of the reward by name."""
@@ -281,7 +354,7 @@ class Call:
         if self.signals:
             values, signals = context.begin(values, self.references(after["action"], after))
         after["x"] = loop.packed(values)
-        s = self.seen(context, after, signals.__getitem__, after["action"], values, "first")
+        s = Step(self, context, after, signals.__getitem__, after["action"], values, "first")
         after |= self.observed(s)
         return {name: _like(after[name], value) for name, value in parts.items()}
 
@@ -347,65 +420,42 @@ def _shaped(what: str, given: Any, shapes: Mapping[str, tuple[int, ...]], kind: 
 # ---- kernels
 
 
-def discovered(plan: EnvPlan) -> EnvPlan:
-    """The plan with the sizes of observations, the names of reward terms and the signals that its functions use."""
-    found: list[EnvPlan] = []
+def discovered(plan: EnvPlan, record: Record = ()) -> tuple[EnvPlan, dict[str, tuple[int, ...]]]:
+    """(the plan with sizes of observations, names of terms and signals used, shapes of records): its functions run on a row once.
 
-    def probe(row: Any, shared: Any, **tables: Any) -> Any:
-        used, sizes = _probe(plan, row, {"shared": shared, **tables})
-        found.append(replace(plan, signals=used, **sizes))
+    There is no physics in it.
+    """
+    loop, found = plan.loop, list[tuple[EnvPlan, dict[str, tuple[int, ...]]]]()
+
+    def probe(row: Any, **arrays: Any) -> Any:
+        used: dict[str, None] = dict.fromkeys(plan.signals)
+
+        def signal(name: str) -> Any:
+            if name not in loop.plan.signals:
+                raise ControlError(f"the loop has no signal '{name!s:.60}'{nearest(name, list(loop.plan.signals))}")
+            used[name] = None
+            # traced values that nothing folds
+            shape = loop.plan.signals[name]
+            return np.zeros(shape) + row[0] * 0.0 if shape else row[0] * 0.0
+
+        call, parts = Call(plan, arrays, ()), plan.unpacked(row)
+        s = Step(call, call.context(parts, 0.0), parts, signal, parts["action"], loop.unpacked(parts["x"]), "step")
+        shapes = {name: np.shape(as_numbers(s[name] if function is None else function(s))) for name, function in record}
+        observed, terms = call.observed(s), call.terms(s)
+        if plan.terminate is not None:
+            _comparison("terminate", plan.terminate(s))
+        call.updated(s, parts)
+        sizes: dict[str, Any] = {"observations": len(observed["observation"]), "terms": tuple(terms)}
+        sizes["privileged_size"] = len(observed["privileged"]) if "privileged" in observed else 0
+        again = Call(replace(plan, signals=(), **sizes), arrays, ())
+        again.signals = ("any",) if used else ()  # so that a reset runs the loop's function
+        again.begun({**parts, **observed}, row[0] > 0.0)
+        found.append((replace(plan, signals=tuple(used), **sizes), shapes))
         return {"row": row}
 
-    tables = {name: w.shape for name, w in plan.loop.weights.items()}
+    tables = {name: w.shape for name, w in loop.weights.items()}
     trace(probe, row=plan.size, shared=sum(math.prod(s) for s in plan.shared.values()), **tables)
     return found[-1]
-
-
-def record_shapes(plan: EnvPlan, record: Record) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
-    """(shape of each record, signals that they need besides those of the plan)."""
-    found: list[Any] = []
-
-    def probe(row: Any, shared: Any, **tables: Any) -> Any:
-        used, _ = _probe(plan, row, {"shared": shared, **tables}, found.append, record)
-        found.append(used)
-        return {"row": row}
-
-    tables = {name: w.shape for name, w in plan.loop.weights.items()}
-    trace(probe, row=plan.size, shared=sum(math.prod(s) for s in plan.shared.values()), **tables)
-    return found[0], found[1]
-
-
-def _probe(
-    plan: EnvPlan, row: Any, arrays: Mapping[str, Any], keep: Function | None = None, record: Record = ()
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """(signals used, what was found) by running the functions on a row, without physics."""
-    used: dict[str, None] = dict.fromkeys(plan.signals)
-    loop = plan.loop
-
-    def signal(name: str) -> Any:
-        if name not in loop.plan.signals:
-            raise ControlError(f"the loop has no signal '{name!s:.60}'{nearest(name, list(loop.plan.signals))}")
-        used[name] = None
-        # traced values that nothing folds
-        shape = loop.plan.signals[name]
-        return np.zeros(shape) + row[0] * 0.0 if shape else row[0] * 0.0
-
-    call, parts = Call(plan, arrays, ()), plan.unpacked(row)
-    s = call.seen(call.context(parts, 0.0), parts, signal, parts["action"], loop.unpacked(parts["x"]), "step")
-    if keep is not None:
-        keep({name: np.shape(as_numbers(s[name] if function is None else function(s))) for name, function in record})
-        return tuple(used), {}
-    observed, terms = call.observed(s), call.terms(s)
-    if plan.terminate is not None:
-        _comparison("terminate", plan.terminate(s))
-    call.updated(s, parts)
-    sizes: dict[str, Any] = {"observations": len(observed["observation"]), "terms": tuple(terms)}
-    sizes["privileged_size"] = len(observed["privileged"]) if "privileged" in observed else 0
-    full = replace(plan, signals=(), **sizes)
-    again = Call(full, arrays, ())
-    again.signals = ("any",) if used else ()  # so that a reset runs the loop's function
-    again.begun({**parts, **observed}, row[0] > 0.0)
-    return tuple(used), sizes
 
 
 def reset_kernel(plan: EnvPlan) -> Function:

@@ -14,8 +14,7 @@ from condyle.blocks.policy import LSTM, MLP
 from condyle.closed_loop.block import Block
 from condyle.closed_loop.tick import Tick
 from condyle.errors import ControlError
-from condyle.methods.learn.env_step import CHANNELS
-from condyle.tape import random
+from condyle.methods.learn.env_values import packed_layout
 from condyle.tape.array import assemble, where
 from condyle.tape.trace import Uniform
 
@@ -50,11 +49,8 @@ class PolicyPlan:
 
     def memory(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """What it remembers, by name."""
-        found, at = {}, 0
-        for name, value in self.states.items():
-            found[name] = assemble(list(arrays["memory"][at : at + value.size]), value.shape)
-            at += value.size
-        return found
+        layout = packed_layout({name: value.shape for name, value in self.states.items()})
+        return {name: assemble(list(arrays["memory"][place]), shape) for name, (place, shape) in layout.items()}
 
     def packed(self, memory: Mapping[str, Any]) -> Any:
         """What it remembers as one vector."""
@@ -79,7 +75,7 @@ class PolicyPlan:
         if len(mean) != call.plan.actions:
             raise ControlError(f"the policy gives {len(mean)} actions, and the environment takes {call.plan.actions}")
         std = _entries(arrays["policy:std"], (len(mean),))
-        action = mean + std * random.normal(seed, robot, step, CHANNELS["policy"], shape=len(mean))
+        action = mean + std * call.policy_noise(parts, len(mean))
         return action, mean, {**memory, **after}
 
 

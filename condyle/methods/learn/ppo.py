@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from condyle.errors import ControlError
 from condyle.methods.learn.actor import TILE, actor_of
 from condyle.methods.learn.blas import single_threaded_blas
-from condyle.methods.learn.checkpoint import undone_if_interrupted
+from condyle.methods.learn.checkpoint import check_arrays, undone_if_interrupted
+from condyle.methods.learn.env_arrays import on_host
 from condyle.methods.learn.lstm import LSTMPolicy
 from condyle.methods.learn.mirror import Mirror
 from condyle.methods.learn.network import Adam, Network, Running, clip_norm
@@ -31,8 +32,40 @@ SMALLEST_VARIANCE = 1e-4  # of an observation: one that is constant does not bec
 
 
 @dataclass(frozen=True)
-class Settings:
+class AlgorithmSettings:
+    """Numbers of an algorithm, by name."""
+
+    ALGORITHM: ClassVar[str]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Settings with some numbers given by name; a ControlError for an unknown name."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise ControlError(f"{cls.ALGORITHM} has no setting '{name}'{nearest(str(name), known)}")
+        return cls(**given)
+
+    def require_counts(self, *names: str) -> None:
+        """Raise a ControlError unless these are whole numbers above zero."""
+        for name in names:
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ControlError(
+                    f"'{name}' of {self.ALGORITHM} must be a whole number above zero, got {getattr(self, name)!r:.40}"
+                )
+
+    def require_positive(self, *names: str) -> None:
+        """Raise a ControlError unless these are above zero."""
+        for name in names:
+            if not getattr(self, name) > 0.0:
+                raise ControlError(f"'{name}' of {self.ALGORITHM} must be above zero, got {getattr(self, name):g}")
+
+
+@dataclass(frozen=True)
+class Settings(AlgorithmSettings):
     """Numbers of the algorithm; a task gives its own as `hyperparameters`."""
+
+    ALGORITHM = "PPO"
 
     steps: int = 24  # policy steps of each robot in an iteration
     epochs: int = 4
@@ -60,17 +93,13 @@ class Settings:
     mirror: bool = True  # use the symmetry of the task, if it has one; a memory has no mirror image, so an LSTM does not
 
     def __post_init__(self) -> None:
-        for name in ("steps", "epochs", "minibatches"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ControlError(f"'{name}' of PPO must be a whole number above zero, got {getattr(self, name)!r:.40}")
+        self.require_counts("steps", "epochs", "minibatches")
         if not isinstance(self.units, int) or self.units < 0:
             raise ControlError(f"'units' of PPO must be a whole number from 0 up, got {self.units!r:.40}")
         for name in ("gamma", "lam"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ControlError(f"'{name}' of PPO must be between 0 and 1, got {getattr(self, name):g}")
-        for name in ("clip", "learning_rate", "max_gradient_norm", "initial_std", "min_std"):
-            if not getattr(self, name) > 0.0:
-                raise ControlError(f"'{name}' of PPO must be above zero, got {getattr(self, name):g}")
+        self.require_positive("clip", "learning_rate", "max_gradient_norm", "initial_std", "min_std")
         if self.final_kl is not None and (self.desired_kl is None or len(self.anneal) != 2 or self.anneal[0] >= self.anneal[1]):
             raise ControlError(f"'final_kl' of PPO needs desired_kl, and anneal=(first, last iteration), got {self.anneal!r:.40}")
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -84,18 +113,188 @@ class Settings:
         part = min(max((iteration - first) / (last - first), 0.0), 1.0)
         return self.desired_kl + part * (self.final_kl - self.desired_kl)
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Settings:
-        """Settings with some numbers given by name; a ControlError for an unknown name."""
-        known = [each.name for each in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise ControlError(f"PPO has no setting '{name}'{nearest(str(name), known)}")
-        return cls(**given)
+
+class ActorCritic:
+    """Actor, critic, their normalisation and optimiser: what PPO is in the arrays of any library, NumPy's or PyTorch's.
+
+    A library gives `xp`, `own` and the precisions, `inputs`, `returns` (running statistics), `adam`, and `_update`.
+    """
+
+    xp: Any = np
+    adam: Any
+    inputs: Any
+    returns: Any
+
+    def __init__(
+        self, observations: int, actions: int, privileged: int, settings: Settings | None, seed: int, mirror: Mirror | None
+    ) -> None:
+        self.settings = s = settings or Settings()
+        self.seed, self.iteration = seed, 0
+        self.columns = c = Columns(observations, privileged, actions)
+        self.actor = actor_of(observations, actions, s)
+        self.critic = Network((c.critic.stop, *s.hidden, 1), s.activation)
+        self.mirror = checked_mirror(mirror, c) if s.mirror and not s.units else None
+        self._signed = None if self.mirror is None else tuple(self.own(part) for part in c.mirror(self.mirror))
+        # one vector: the actor, log_std, the critic
+        self._split = self.actor.count, self.actor.count + actions
+        first = self.actor.initial(seed)
+        value = initial_policy(self.critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
+        parts = self.actor.pack(first), first.log_std, self.critic.pack(value.layers)
+        self.parameters = self.own(np.concatenate(parts).astype(np.float32))
+        self.learning_rate = self.own(s.learning_rate)
+
+    # ---- arrays of the library
+
+    def own(self, value: Any) -> Any:
+        """An array or a number of NumPy as one of the library."""
+        return value
+
+    def single(self, array: Any) -> Any:
+        """In float32."""
+        return array.astype(np.float32)
+
+    def double(self, array: Any) -> Any:
+        """In float64."""
+        return array.astype(np.float64)
+
+    # ---- the policy
+
+    @property
+    def policy(self) -> Policy | LSTMPolicy:
+        """The policy of now, with the present normalisation, on the host."""
+        flat, log_std, _ = self._parts(on_host(self.parameters))
+        mean, std = (on_host(part)[: self.columns.observations] for part in self._normalization())
+        try:
+            return self.actor.policy(flat, mean, std, log_std.copy())
+        except ControlError as error:
+            raise self._diverged(str(error)) from error
+
+    @property
+    def acting(self) -> Any:
+        """The policy of now as a rollout takes it."""
+        return self.policy
+
+    def start_from(self, policy: Any) -> None:
+        """None; the actor, its deviations and the normalisation of observations are those of `policy`; the critic stays."""
+        if not self.actor.fits(policy):
+            raise ControlError(
+                f"the policy to begin with is of the kind '{policy.kind}' with sizes {policy.sizes}, and the task trains "
+                f"{self.actor.form}: give a policy of this task, or the same hidden sizes"
+            )
+        flat, log_std, _ = self._parts(self.parameters)
+        flat[:] = self.own(self.actor.pack(policy))
+        log_std[:] = self.own(np.maximum(policy.log_std, np.log(self.settings.min_std)))
+        n = self.columns.observations
+        counts, mean, squares = self.inputs.arrays()
+        variance = squares / counts if self.inputs.count else np.ones_like(mean)
+        mean[:n], variance[:n] = policy.mean, np.maximum(policy.std.astype(float) ** 2 - SMALLEST_VARIANCE, 0.0)
+        counts = np.maximum(counts, 1.0)
+        self.inputs.restore(np.stack([counts, mean, variance * counts]))
+
+    # ---- one iteration
+
+    def begin(self, env: Any, init: Any = None) -> None:
+        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if given."""
+        self.observe(env.rollout(self.acting if init is None else init, self.settings.steps))
+        if init is not None:
+            self.start_from(init)
+
+    def observe(self, rollouts: Any) -> None:
+        """None; the normalisation of observations begins with those of `rollouts`."""
+        raise NotImplementedError
+
+    def update(self, rollouts: Any) -> dict[str, float]:
+        """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
+        owners = [self, self.adam, self.inputs, self.returns]
+        with undone_if_interrupted(owners, [self.parameters, self.adam.m, self.adam.v]):
+            return self._update(rollouts)
+
+    def _update(self, rollouts: Any) -> dict[str, float]:
+        raise NotImplementedError
+
+    def _numbers(self, sums: Mapping[str, float], samples: int, rate: float, std: float) -> dict[str, float]:
+        """Numbers of an iteration, from sums over the samples of all epochs and over its minibatches."""
+        steps, seen = self.settings.epochs * self.settings.minibatches, float(self.settings.epochs * samples)
+        return {
+            "kl": sums["kl"] / steps,
+            "learning_rate": rate,
+            "std": std,
+            "surrogate": -sums["surrogate"] / seen,
+            "value_loss": sums["value_loss"] / seen,
+            "clipped": sums["clipped"] / seen,
+            "gradient_norm": sums["norm"] / steps,
+        }
+
+    def _normalized_returns(self, returns: Any, values: Any) -> tuple[Any, Any]:
+        """Targets and old values of the critic, whose last layer changes so that its values stay the same (PopArt)."""
+        center, scale = self._return_scale()
+        self.returns.add_rows(returns.reshape(-1, 1))
+        new_center, new_scale = self._return_scale()
+        Wt, b = self.critic.views(self._parts(self.parameters)[2])[-1]
+        Wt *= scale / new_scale
+        b[:] = (b * scale + center - new_center) / new_scale
+        return (returns - new_center) / new_scale, (values - new_center) / new_scale
+
+    def _return_scale(self) -> tuple[Any, Any]:
+        return self.single(self.returns.mean), self.single(self.xp.sqrt(self.returns.variance + 1e-8))
+
+    def _normalization(self) -> tuple[Any, Any]:
+        """Mean and deviation of the inputs, float32; those of a mirrored robot are the same."""
+        mean, variance = self.inputs.mean, self.inputs.variance
+        if self._signed is not None:
+            order, signs = (part[: self.columns.critic.stop] for part in self._signed)
+            square = variance + mean * mean
+            mean = 0.5 * (mean + signs * mean[order])
+            variance = self._positive(0.5 * (square + square[order]) - mean * mean)
+        return self.single(mean), self.single(self.xp.sqrt(variance + SMALLEST_VARIANCE))
+
+    def _add_inputs(self, moments: Any, samples: int) -> None:
+        """None; sums of inputs that were normalised by `_normalization`, and of their squares, are part of the statistics."""
+        mean, std = (self.double(part) for part in self._normalization())
+        center = moments[0] / samples
+        squares = self._positive(moments[1] - samples * center * center)
+        self.inputs.add(samples, mean + std * center, std * std * squares)
+
+    def _positive(self, x: Any) -> Any:
+        """max(x, 0)."""
+        return self.xp.where(x < 0.0, 0.0, x)
+
+    def _parts(self, flat: Any) -> tuple[Any, Any, Any]:
+        """Parameters of the actor, log_std, parameters of the critic: views."""
+        return flat[: self._split[0]], flat[self._split[0] : self._split[1]], flat[self._split[1] :]
+
+    def _diverged(self, why: str) -> ControlError:
+        return ControlError(
+            f"training diverged in iteration {self.iteration}: {why}; try a smaller learning_rate, desired_kl or reward"
+        )
+
+    # ---- checkpoints
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that the next iteration depends on, on the host."""
+        return {
+            "parameters": on_host(self.parameters).copy(),
+            "adam_m": on_host(self.adam.m).copy(),
+            "adam_v": on_host(self.adam.v).copy(),
+            "inputs": self.inputs.arrays(),
+            "returns": self.returns.arrays(),
+            "counters": np.array([self.iteration, self.adam.steps, self.seed], np.int64),
+            "learning_rate": np.array([float(self.learning_rate)]),
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
+        check_arrays(self.arrays(), arrays)
+        for target, name in ((self.parameters, "parameters"), (self.adam.m, "adam_m"), (self.adam.v, "adam_v")):
+            target[:] = self.own(arrays[name])
+        self.inputs.restore(arrays["inputs"])
+        self.returns.restore(arrays["returns"])
+        self.iteration, self.adam.steps, self.seed = (int(number) for number in arrays["counters"])
+        self.learning_rate = self.own(float(arrays["learning_rate"][0]))
 
 
-class PPO:
-    """Actor, critic, their normalisation and optimiser; `update` improves them by the samples of a rollout."""
+class PPO(ActorCritic):
+    """PPO with NumPy and tiles of compiled code; `update` improves it by the samples of a rollout."""
 
     def __init__(
         self,
@@ -108,56 +307,12 @@ class PPO:
         mirror: Mirror | None = None,
         threads: int | None = None,
     ) -> None:
-        self.settings = s = settings or Settings()
-        self.seed, self.iteration = seed, 0
-        self.columns = Columns(observations, privileged, actions)
-        self.actor = actor_of(observations, actions, s)
-        self.critic = Network((observations + privileged, *s.hidden, 1), s.activation)
-        self.mirror = checked_mirror(mirror, self.columns) if s.mirror and not s.units else None
+        super().__init__(observations, actions, privileged, settings, seed, mirror)
         self.threads = available_threads() if threads is None else max(1, threads)
-        # one vector: the actor, log_std, the critic
-        a = self.actor.count
-        self.parameters = np.zeros(a + actions + self.critic.count, np.float32)
-        self._split = a, a + actions
-        first = self.actor.initial(seed)
-        value = initial_policy(self.critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
-        parts = self._parts(self.parameters)
-        parts[0][:], parts[1][:], parts[2][:] = self.actor.pack(first), first.log_std, self.critic.pack(value.layers)
         self.adam = Adam(len(self.parameters))
-        self.learning_rate = s.learning_rate
         self.inputs, self.returns = Running(self.columns.critic.stop), Running(1)
         self._packed = self.actor.packed, PackedLayers(self.critic)
-        self._tiles = [Tile(self.columns, self.actor, self._packed[1], s, self.mirror) for _ in range(self.threads)]
-
-    # ---- the policy
-
-    @property
-    def policy(self) -> Policy | LSTMPolicy:
-        """The policy of now, with the present normalisation."""
-        flat, log_std, _ = self._parts(self.parameters)
-        mean, std = self._normalization()
-        n = self.columns.observations
-        try:
-            return self.actor.policy(flat, mean[:n], std[:n], log_std.copy())
-        except ControlError as error:
-            raise ControlError(
-                f"training diverged in iteration {self.iteration}: {error}; try a smaller learning_rate, desired_kl or reward"
-            ) from error
-
-    def start_from(self, policy: Any) -> None:
-        """None; the actor, its deviations and the normalisation of observations are those of `policy`; the critic stays."""
-        if not self.actor.fits(policy):
-            raise ControlError(
-                f"the policy to begin with is of the kind '{policy.kind}' with sizes {policy.sizes}, and the task trains "
-                f"{self.actor.form}: give a policy of this task, or the same hidden sizes"
-            )
-        flat, log_std, _ = self._parts(self.parameters)
-        flat[:], log_std[:] = self.actor.pack(policy), np.maximum(policy.log_std, np.log(self.settings.min_std))
-        n = self.columns.observations
-        count = max(self.inputs.count, 1.0)
-        mean, variance = self.inputs.mean.copy(), self.inputs.variance.copy()
-        mean[:n], variance[:n] = policy.mean, np.maximum(policy.std.astype(float) ** 2 - SMALLEST_VARIANCE, 0.0)
-        self.inputs.count, self.inputs.mean, self.inputs.squares = count, mean, variance * count
+        self._tiles = [Tile(self.columns, self.actor, self._packed[1], self.settings, self.mirror) for _ in range(self.threads)]
 
     def observe(self, rollouts: Any) -> None:
         """None; the normalisation of observations begins with those of `rollouts`."""
@@ -166,26 +321,12 @@ class PPO:
         fresh.add_rows(np.concatenate(rows, axis=1))
         self.inputs = fresh
 
-    # ---- one iteration
-
-    def begin(self, env: Any, init: Any = None) -> None:
-        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if given."""
-        self.observe(env.rollout(self.policy if init is None else init, self.settings.steps))
-        if init is not None:
-            self.start_from(init)
-
     def iterate(self, env: Any, record: Any = ()) -> tuple[Any, dict[str, float]]:
         """(rollouts of all robots with these records, numbers of the iteration); actor and critic are improved."""
         start = perf_counter()
-        rollouts = env.rollout(self.policy, self.settings.steps, record=record)
+        rollouts = env.rollout(self.acting, self.settings.steps, record=record)
         simulating = perf_counter() - start
         return rollouts, self.update(rollouts) | {"simulating": simulating}
-
-    def update(self, rollouts: Any) -> dict[str, float]:
-        """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
-        owners, arrays = [self, self.adam, self.inputs, self.returns], [self.parameters, self.adam.m, self.adam.v]
-        with undone_if_interrupted(owners, arrays):
-            return self._update(rollouts)
 
     def _update(self, rollouts: Any) -> dict[str, float]:
         s = self.settings
@@ -202,18 +343,11 @@ class PPO:
                     index = (group * order[start : start + size, None] + np.arange(group)).ravel()
                     sums += self._minibatch(rows, index, pool)
         self._add_inputs(moments, samples)
-        steps = s.epochs * s.minibatches
-        seen = float(s.epochs * samples)
-        log_std = self._parts(self.parameters)[1]
-        return {
-            "kl": float(sums[5]) / steps,
-            "learning_rate": self.learning_rate,
-            "std": float(np.exp(log_std).mean()),
-            "surrogate": -float(sums[0]) / seen,
-            "value_loss": float(sums[1]) / seen,
-            "clipped": float(sums[3]) / seen,
-            "gradient_norm": float(sums[6]) / steps,
-        }
+        named = dict(
+            zip(("surrogate", "value_loss", "distance", "clipped", "originals", "kl", "norm"), sums.tolist(), strict=True)
+        )
+        std = float(np.exp(self._parts(self.parameters)[1]).mean())
+        return self._numbers(named, samples, self.learning_rate, std)
 
     def _minibatch(self, rows: np.ndarray, index: np.ndarray, pool: ThreadPoolExecutor) -> np.ndarray:
         """Sums over the samples of a minibatch, after one step of Adam."""
@@ -323,45 +457,15 @@ class PPO:
             s.lam,
         )
         returns = (advantages + values).ravel()
-        rows[:, c.advantage + 1] = self._normalized_returns(returns, rows[:, c.advantage + 2], values.ravel())
+        rows[:, c.advantage + 1], rows[:, c.advantage + 2] = self._normalized_returns(returns, values.ravel())
         flat = advantages.ravel()
         deviation = float(flat.std(dtype=np.float64))
         rows[:, c.advantage] = (flat - np.float32(flat.mean(dtype=np.float64))) * np.float32(1.0 / (deviation + 1e-8))
         if not np.isfinite(deviation):
-            raise ControlError(f"training diverged in iteration {self.iteration}: rewards or values are not finite")
+            raise self._diverged("rewards or values are not finite")
         return rows, np.zeros(7), moments.sum(axis=0)
 
-    def _normalized_returns(self, returns: np.ndarray, old_values: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Targets of the critic; its last layer changes so that its values stay the same under the new scale (PopArt)."""
-        center, scale = self._return_scale()
-        self.returns.add_rows(returns[:, None])
-        new_center, new_scale = self._return_scale()
-        Wt, b = self.critic.views(self._parts(self.parameters)[2])[-1]
-        Wt *= scale / new_scale
-        b[:] = (b * scale + center - new_center) / new_scale
-        old_values[:] = (values - new_center) / new_scale
-        return np.asarray((returns - new_center) / new_scale)
-
-    def _return_scale(self) -> tuple[np.float32, np.float32]:
-        return np.float32(self.returns.mean[0]), np.float32(np.sqrt(self.returns.variance[0] + 1e-8))
-
-    def _normalization(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of the inputs, float32; those of a mirrored robot are the same."""
-        mean, variance = self.inputs.mean, self.inputs.variance
-        if self.mirror is not None:
-            order, signs = (part[: self.columns.critic.stop] for part in self.columns.mirror(self.mirror))
-            square = variance + mean * mean
-            mean = 0.5 * (mean + signs * mean[order])
-            variance = np.maximum(0.5 * (square + square[order]) - mean * mean, 0.0)
-        return mean.astype(np.float32), np.sqrt(variance + SMALLEST_VARIANCE).astype(np.float32)
-
-    def _add_inputs(self, moments: np.ndarray, samples: int) -> None:
-        """None; sums of inputs that were normalised by `_normalization`, and of their squares, are part of the statistics."""
-        mean, std = (each.astype(np.float64) for each in self._normalization())
-        center = moments[0] / samples
-        self.inputs.add(samples, mean + std * center, std * std * np.maximum(moments[1] - samples * center * center, 0.0))
-
-    # ---- threads, checkpoints
+    # ---- threads
 
     def _on_threads(self, pool: ThreadPoolExecutor, work: Callable[[Tile, int], None], count: int) -> None:
         """None; work(tile, k) for every k, on all threads."""
@@ -381,33 +485,6 @@ class PPO:
         actor, _, critic = self._parts(self.parameters)
         self._packed[0].load(actor)
         self._packed[1].load(critic)
-
-    def _parts(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Parameters of the actor, log_std, parameters of the critic: views."""
-        return flat[: self._split[0]], flat[self._split[0] : self._split[1]], flat[self._split[1] :]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that the next iteration depends on."""
-        return {
-            "parameters": self.parameters,
-            "adam_m": self.adam.m,
-            "adam_v": self.adam.v,
-            "inputs": self.inputs.arrays(),
-            "returns": self.returns.arrays(),
-            "counters": np.array([self.iteration, self.adam.steps, self.seed], np.int64),
-            "learning_rate": np.array([self.learning_rate]),
-        }
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
-        for name, own in self.arrays().items():
-            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-                raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
-        self.parameters[:], self.adam.m[:], self.adam.v[:] = (arrays[name] for name in ("parameters", "adam_m", "adam_v"))
-        self.inputs.restore(arrays["inputs"])
-        self.returns.restore(arrays["returns"])
-        self.iteration, self.adam.steps, self.seed = (int(each) for each in arrays["counters"])
-        self.learning_rate = float(arrays["learning_rate"][0])
 
 
 def generalized_advantages(

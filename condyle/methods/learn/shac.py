@@ -16,7 +16,7 @@ contact is softer: through hard contact, gradients of longer windows are so larg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -24,21 +24,22 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.methods.learn.blas import single_threaded_blas
-from condyle.methods.learn.checkpoint import undone_if_interrupted
+from condyle.methods.learn.checkpoint import check_arrays, undone_if_interrupted
 from condyle.methods.learn.env import VectorEnv
 from condyle.methods.learn.gradients import rollout_vjp
 from condyle.methods.learn.network import Adam, Network, Running, Workspace, clip_norm
 from condyle.methods.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
+from condyle.methods.learn.ppo import SMALLEST_VARIANCE, AlgorithmSettings
 from condyle.methods.learn.rollouts import Rollouts, rollouts_of
-from condyle.robot.names import nearest
 
 Array = np.ndarray
-SMALLEST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(AlgorithmSettings):
     """Numbers of the algorithm."""
+
+    ALGORITHM = "SHAC"
 
     horizon: int = 16  # policy steps of a window
     gamma: float = 0.95  # a critic of what comes soon is learned soon, and its gradient is used
@@ -61,22 +62,11 @@ class Settings:
     smoothing: float = 0.3  # of contact in training, "contact.smoothing", where the world has contact
 
     def __post_init__(self) -> None:
-        for name in ("horizon", "critic_epochs", "minibatches", "decay"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ControlError(f"'{name}' of SHAC must be a whole number above zero, got {getattr(self, name)!r:.40}")
-        for name in ("learning_rate", "critic_rate", "robot_bound", "max_gradient_norm", "initial_std", "min_std", "smoothing"):
-            if not getattr(self, name) > 0.0:
-                raise ControlError(f"'{name}' of SHAC must be above zero, got {getattr(self, name):g}")
+        self.require_counts("horizon", "critic_epochs", "minibatches", "decay")
+        self.require_positive(
+            "learning_rate", "critic_rate", "robot_bound", "max_gradient_norm", "initial_std", "min_std", "smoothing"
+        )
         object.__setattr__(self, "hidden", tuple(self.hidden))
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Settings:
-        """Settings with some numbers given by name; a ControlError for an unknown name."""
-        known = [each.name for each in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise ControlError(f"SHAC has no setting '{name}'{nearest(str(name), known)}")
-        return cls(**given)
 
 
 class SHAC:
@@ -168,9 +158,7 @@ class SHAC:
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
-        for name, own in self.arrays().items():
-            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-                raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
+        check_arrays(self.arrays(), arrays)
         self.parameters[:], self.value[:], self.target[:] = (arrays[name] for name in ("parameters", "value", "target"))
         (self.adam.m[:], self.adam.v[:]), (self.critic_adam.m[:], self.critic_adam.v[:]) = (
             arrays[name] for name in ("moments", "critic_moments")

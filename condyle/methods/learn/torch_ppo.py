@@ -1,4 +1,4 @@
-"""Proximal policy optimisation with tensors of PyTorch, on a GPU or the processor: the algorithm of ppo.py, float32.
+"""Proximal policy optimisation with tensors of PyTorch, on a GPU or the processor: ppo.ActorCritic in float32.
 
 The tensors of a rollout are used where they are. Learning rate, norms and statistics stay on the device, so an iteration waits
 for it once, for the numbers it reports. Products are of full float32 precision (no TF32), and nothing uses atomics, so the same
@@ -8,7 +8,7 @@ the order of samples. The mirror image is taken of half of each minibatch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
@@ -17,21 +17,19 @@ import numpy as np
 
 from condyle.errors import ControlError, require
 from condyle.methods.learn.actor import Perceptron
-from condyle.methods.learn.checkpoint import undone_if_interrupted
-from condyle.methods.learn.env_arrays import checked_device, on_host
+from condyle.methods.learn.env_arrays import checked_device
 from condyle.methods.learn.mirror import Mirror
 from condyle.methods.learn.network import BETA1, BETA2, EPSILON, Network, Running
-from condyle.methods.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
-from condyle.methods.learn.ppo import SMALLEST_VARIANCE, Settings, checked_mirror
-from condyle.methods.learn.tile import Columns
+from condyle.methods.learn.policy import OBSERVATION_CLIP
+from condyle.methods.learn.ppo import ActorCritic, Settings
 from condyle.methods.learn.tile_code import LARGEST_LOG_RATIO
 
 Tensor = Any  # of PyTorch, which is imported by those who make tensors
 SHRINK, GROW = 1.0 / 1.5, 1.5  # of the learning rate, where the KL divergence is far from the desired one
 
 
-class TorchPPO:
-    """Actor, critic, their normalisation and optimiser as tensors; `update` improves them by the samples of a rollout.
+class TorchPPO(ActorCritic):
+    """PPO with tensors on a device; `update` improves it by the samples of a rollout.
 
     Checkpoints (`arrays`) have the layout of ppo.PPO, so either goes on with those of the other.
     """
@@ -47,47 +45,40 @@ class TorchPPO:
         mirror: Mirror | None = None,
         device: str = "cuda",
     ) -> None:
-        self.settings = s = settings or Settings()
-        if s.units:
+        if settings is not None and settings.units:
             raise ControlError("an LSTM is trained on the processor only: leave the device out, or train a perceptron (units=0)")
-        self.torch = torch = require("torch", "torch", "training on a device")
-        self.device, self.seed, self.iteration = checked_device(device), seed, 0
-        self.columns = c = Columns(observations, privileged, actions)
-        self.actor = Perceptron(observations, actions, s)
-        critic = Network((c.critic.stop, *s.hidden, 1), s.activation)
-        # one vector: the actor, log_std, the critic
-        self._split = self.actor.count, self.actor.count + actions
-        first = self.actor.initial(seed)
-        value = initial_policy(critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
-        start = np.concatenate([self.actor.pack(first), first.log_std, critic.pack(value.layers)])
-        self.parameters = self._tensor(start)
-        self._gradient, self._m, self._v = (torch.zeros_like(self.parameters) for _ in range(3))
+        self.torch = self.xp = torch = require("torch", "torch", "training on a device")
+        self.device = checked_device(device)
+        super().__init__(observations, actions, privileged, settings, seed, mirror)
+        self._gradient = torch.zeros_like(self.parameters)
         parts, gradients = self._parts(self.parameters), self._parts(self._gradient)
         self.log_std, self._log_std_gradient = parts[1], gradients[1]
+        assert isinstance(self.actor, Perceptron)
         self._policy_network = TensorNetwork(torch, self.actor.network, parts[0], gradients[0])
-        self._critic = TensorNetwork(torch, critic, parts[2], gradients[2])
-        self._adam_steps = 0
-        self._rate = self._tensor(s.learning_rate, torch.float64)
-        self.inputs = TensorRunning(torch, c.critic.stop, self.device)
+        self._critic = TensorNetwork(torch, self.critic, parts[2], gradients[2])
+        self.adam = TensorAdam(torch, self.parameters)
+        self.inputs = TensorRunning(torch, self.columns.critic.stop, self.device)
         self.returns = TensorRunning(torch, 1, self.device)
-        self._mirror: tuple[Tensor, Tensor] | None = None
-        checked = checked_mirror(mirror, c) if s.mirror else None
-        if checked is not None:
-            order, signs = c.mirror(checked)
-            self._mirror = self._tensor(order, torch.int64), self._tensor(signs)
-        self._block = first.block()
+        self._block = self.actor.initial(seed).block()
+
+    def own(self, value: Any) -> Tensor:
+        """An array or a number as a tensor on the device."""
+        return self.torch.from_numpy(np.array(value)).to(self.device)
+
+    def single(self, array: Tensor) -> Tensor:
+        """In float32."""
+        return array.float()
+
+    def double(self, array: Tensor) -> Tensor:
+        """In float64."""
+        return array.double()
 
     # ---- the policy
 
     @property
-    def policy(self) -> Policy:
-        """The policy of now, with the present normalisation, on the host."""
-        flat, n = on_host(self.parameters), self.columns.observations
-        mean, std = (on_host(each)[:n] for each in self._normalization())
-        try:
-            return self.actor.policy(flat[: self._split[0]], mean, std, flat[self._split[0] : self._split[1]].copy())
-        except ControlError as error:
-            raise self._diverged(str(error)) from error
+    def acting(self) -> Any:
+        """Its tensors are the policy of the kernel."""
+        return self
 
     def block(self) -> Any:
         """The form of the policy, for the kernel of an environment."""
@@ -104,33 +95,12 @@ class TorchPPO:
         found |= {p.name: normalization[name] for name, p in self._block.parameters.items()}
         return {**{f"policy:{name}": value for name, value in found.items()}, "policy:std": self.log_std.exp()}
 
-    def start_from(self, policy: Any) -> None:
-        """None; the actor, its deviations and the normalisation of observations are those of `policy`; the critic stays."""
-        if not self.actor.fits(policy):
-            raise ControlError(
-                f"the policy to begin with is of the kind '{policy.kind}' with sizes {policy.sizes}, and the task trains "
-                f"{self.actor.form}: give a policy of this task, or the same hidden sizes"
-            )
-        flat, log_std, _ = self._parts(self.parameters)
-        flat.copy_(self._tensor(self.actor.pack(policy)))
-        log_std.copy_(self._tensor(np.maximum(policy.log_std, np.log(self.settings.min_std))))
-        count, mean, squares = self.inputs.arrays()
-        if not self.inputs.count:
-            count, squares = np.ones_like(count), np.ones_like(squares)
-        n = self.columns.observations
-        mean[:n] = policy.mean
-        squares[:n] = np.maximum(policy.std.astype(float) ** 2 - SMALLEST_VARIANCE, 0.0) * count[:n]
-        self.inputs.restore(np.stack([count, mean, squares]))
-
     # ---- one iteration
 
-    def begin(self, env: Any, init: Any = None) -> None:
-        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if given."""
-        first = env.rollout(self if init is None else init, self.settings.steps)
+    def observe(self, rollouts: Any) -> None:
+        """None; the normalisation of observations begins with those of `rollouts`."""
         self.inputs = TensorRunning(self.torch, self.columns.critic.stop, self.device)
-        self.inputs.add_rows(self._seen(first.observations, first.privileged).flatten(0, -2))
-        if init is not None:
-            self.start_from(init)
+        self.inputs.add_rows(self._seen(rollouts.observations, rollouts.privileged).flatten(0, -2))
 
     def iterate(self, env: Any, record: Any = ()) -> tuple[Any, dict[str, float]]:
         """(rollouts of all robots with these records, numbers of the iteration); actor and critic are improved."""
@@ -139,11 +109,6 @@ class TorchPPO:
         timer.stop()
         found = self.update(rollouts)  # waits for the device, so the time is known then
         return rollouts, found | {"simulating": timer.seconds}
-
-    def update(self, rollouts: Any) -> dict[str, float]:
-        """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
-        with undone_if_interrupted([self, self.inputs, self.returns], [self.parameters, self._m, self._v]):
-            return self._update(rollouts)
 
     def _update(self, rollouts: Any) -> dict[str, float]:
         torch, s = self.torch, self.settings
@@ -157,21 +122,13 @@ class TorchPPO:
                 found += [self._minibatch(rows, order[start : start + size]) for start in range(0, samples, size)]
             self._add_inputs(moments, samples)
             sums = torch.stack(found).sum(0)
-            last = torch.stack([self._rate, self.log_std.exp().mean().double(), deviation])
+            last = torch.stack([self.learning_rate, self.log_std.exp().mean().double(), deviation])
             numbers = torch.cat([sums, last]).tolist()  # the one wait of an iteration
-        surrogate, value_loss, clipped, kl, norm, rate, std, deviation = numbers
+        *totals, rate, std, deviation = numbers
         if not np.isfinite(deviation):
             raise self._diverged("rewards or values are not finite")
-        steps, seen = s.epochs * s.minibatches, float(s.epochs * samples)
-        return {
-            "kl": kl / steps,
-            "learning_rate": rate,
-            "std": std,
-            "surrogate": -surrogate / seen,
-            "value_loss": value_loss / seen,
-            "clipped": clipped / seen,
-            "gradient_norm": norm / steps,
-        }
+        named = dict(zip(("surrogate", "value_loss", "clipped", "kl", "norm"), totals, strict=True))
+        return self._numbers(named, samples, rate, std)
 
     def _orders(self, samples: int) -> Iterator[Tensor]:
         """A random order of the samples for each epoch, by seed and iteration."""
@@ -185,8 +142,8 @@ class TorchPPO:
         torch, s, c = self.torch, self.settings, self.columns
         batch = rows[index]
         n = originals = len(batch)
-        if self._mirror is not None:
-            order, signs = self._mirror
+        if self._signed is not None:
+            order, signs = self._signed
             originals = n - n // 2
             batch[originals:] = batch[originals:, order] * signs
         means, values = self._policy_network.forward(batch[:, : c.observations]), self._critic.forward(batch[:, c.critic])[:, 0]
@@ -236,12 +193,12 @@ class TorchPPO:
 
     def _adapt(self, kl: Tensor) -> None:
         """None; the learning rate follows the KL divergence."""
-        s, torch = self.settings, self.torch
+        s, torch, rate = self.settings, self.torch, self.learning_rate
         wanted = s.kl_at(self.iteration)
         if wanted is not None:
-            less, more = (self._rate * SHRINK).clamp_(min=s.smallest_rate), (self._rate * GROW).clamp_(max=s.largest_rate)
+            less, more = (rate * SHRINK).clamp_(min=s.smallest_rate), (rate * GROW).clamp_(max=s.largest_rate)
             slow = (kl > 0.0) & (kl < 0.5 * wanted)
-            self._rate = torch.where(kl > 2.0 * wanted, less, torch.where(slow, more, self._rate))
+            self.learning_rate = torch.where(kl > 2.0 * wanted, less, torch.where(slow, more, rate))
 
     def _clip_norm(self, gradient: Tensor) -> Tensor:
         """The Euclidean norm of the gradient before it is scaled down to its bound, where it is larger."""
@@ -252,14 +209,8 @@ class TorchPPO:
 
     def _step(self) -> None:
         """None; one step of Adam."""
-        g, s = self._gradient, self.settings
-        self._adam_steps += 1
-        self._m.mul_(BETA1).add_(g, alpha=1.0 - BETA1)
-        self._v.mul_(BETA2).addcmul_(g, g, value=1.0 - BETA2)
-        scale = self._v.sqrt().mul_(1.0 / np.sqrt(1.0 - BETA2**self._adam_steps)).add_(EPSILON)
-        rate = (self._rate / (1.0 - BETA1**self._adam_steps)).float()
-        self.parameters.sub_((self._m / scale).mul_(rate))
-        self.log_std.clamp_(min=float(np.log(s.min_std)))
+        self.adam.step(self.parameters, self._gradient, self.learning_rate)
+        self.log_std.clamp_(min=float(np.log(self.settings.min_std)))
 
     # ---- samples
 
@@ -296,78 +247,10 @@ class TorchPPO:
         rows[..., c.advantage] = (advantages - center.float()) * (1.0 / (deviation + 1e-8)).float()
         return flat, moments, deviation
 
-    def _normalized_returns(self, returns: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Targets and old values of the critic, whose last layer changes so that its values stay the same (PopArt)."""
-        center, scale = self._return_scale()
-        self.returns.add_rows(returns.reshape(-1, 1))
-        new_center, new_scale = self._return_scale()
-        Wt, b = self._critic.layers[-1]
-        Wt.mul_(scale / new_scale)
-        b.copy_((b * scale + center - new_center) / new_scale)
-        return (returns - new_center) / new_scale, (values - new_center) / new_scale
-
-    def _return_scale(self) -> tuple[Tensor, Tensor]:
-        return self.returns.mean.float(), (self.returns.variance + 1e-8).sqrt_().float()
-
-    def _normalization(self) -> tuple[Tensor, Tensor]:
-        """Mean and deviation of the inputs, float32; those of a mirrored robot are the same."""
-        mean, variance = self.inputs.mean, self.inputs.variance
-        if self._mirror is not None:
-            order, signs = (part[: self.columns.critic.stop] for part in self._mirror)
-            square = variance + mean * mean
-            mean = 0.5 * (mean + signs * mean[order])
-            variance = (0.5 * (square + square[order]) - mean * mean).clamp_(min=0.0)
-        return mean.float(), (variance + SMALLEST_VARIANCE).sqrt_().float()
-
-    def _add_inputs(self, moments: Tensor, samples: int) -> None:
-        """None; sums of inputs that were normalised by `_normalization`, and of their squares, are part of the statistics."""
-        mean, std = (each.double() for each in self._normalization())
-        center = moments[0] / samples
-        squares = (moments[1] - samples * center * center).clamp_(min=0.0)
-        self.inputs.add(samples, mean + std * center, std * std * squares)
-
     def _seen(self, observations: Tensor, privileged: Tensor) -> Tensor:
         """What the critic sees."""
         parts = [observations.float()] + ([privileged.float()] if self.columns.privileged else [])
         return self.torch.cat(parts, -1)
-
-    # ---- checkpoints
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that the next iteration depends on, on the host."""
-        return {
-            "parameters": on_host(self.parameters).copy(),
-            "adam_m": on_host(self._m).copy(),
-            "adam_v": on_host(self._v).copy(),
-            "inputs": self.inputs.arrays(),
-            "returns": self.returns.arrays(),
-            "counters": np.array([self.iteration, self._adam_steps, self.seed], np.int64),
-            "learning_rate": np.array([float(self._rate)]),
-        }
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
-        for name, own in self.arrays().items():
-            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-                raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
-        for target, name in ((self.parameters, "parameters"), (self._m, "adam_m"), (self._v, "adam_v")):
-            target.copy_(self._tensor(arrays[name]))
-        self.inputs.restore(arrays["inputs"])
-        self.returns.restore(arrays["returns"])
-        self.iteration, self._adam_steps, self.seed = (int(each) for each in arrays["counters"])
-        self._rate = self._tensor(float(arrays["learning_rate"][0]), self.torch.float64)
-
-    def _parts(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Parameters of the actor, log_std, parameters of the critic: views."""
-        return flat[: self._split[0]], flat[self._split[0] : self._split[1]], flat[self._split[1] :]
-
-    def _tensor(self, value: Any, dtype: Any = None) -> Tensor:
-        return self.torch.tensor(value, dtype=dtype or self.torch.float32, device=self.device)
-
-    def _diverged(self, why: str) -> ControlError:
-        return ControlError(
-            f"training diverged in iteration {self.iteration}: {why}; try a smaller learning_rate, desired_kl or reward"
-        )
 
 
 def generalized_advantages(
@@ -496,3 +379,19 @@ class TensorRunning(Running):
         """None; the statistics are those whose `arrays()` these are."""
         mean, squares = (self.torch.from_numpy(row.copy()).to(self.mean.device) for row in arrays[1:])
         self.count, self.mean, self.squares = float(arrays[0, 0]), mean, squares
+
+
+class TensorAdam:
+    """Adam as in network.py, with tensors."""
+
+    def __init__(self, torch: Any, parameters: Tensor) -> None:
+        self.m, self.v = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        self.steps = 0
+
+    def step(self, parameters: Tensor, gradient: Tensor, rate: Tensor) -> None:
+        """None; the parameters move against the gradient."""
+        self.steps += 1
+        self.m.mul_(BETA1).add_(gradient, alpha=1.0 - BETA1)
+        self.v.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
+        scale = self.v.sqrt().mul_(1.0 / np.sqrt(1.0 - BETA2**self.steps)).add_(EPSILON)
+        parameters.sub_((self.m / scale).mul_((rate / (1.0 - BETA1**self.steps)).float()))
