@@ -11,7 +11,7 @@ from benchmarks.measured import Measured, Rate, chosen
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 
-from picture_style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
+from plots.style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
 # subplots, if they were measured; of each kind the first robot that was
 SUBPLOTS = (

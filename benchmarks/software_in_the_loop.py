@@ -135,9 +135,9 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             if label.endswith(("20 us", "JSON")) or (tiny and "WebSocket" in label):
                 continue
             for priority in (0, PRIORITY):
-                found = in_real_time(loop, connection, seconds, priority)
-                if found is not None:
-                    paced[f"{label}, priority {priority}" if priority else label] = found
+                pacing = in_real_time(loop, connection, seconds, priority)
+                if pacing is not None:
+                    paced[f"{label}, priority {priority}" if priority else label] = pacing.summary()
     head = ("real time, 1 kHz", "periods", "late commands", "left out", "median, us", "99 %", "99.9 %", "latest")
     table = Table(*head)
     for label, found in paced.items():
@@ -176,7 +176,7 @@ def round_trips(loop: cd.Loop, connection: Callable[[], tuple[Transport, list[st
 def in_real_time(
     loop: cd.Loop, connection: Callable[[], tuple[Transport, list[str] | None]], seconds: float, priority: int
 ) -> Any:
-    """The statistics of a run by the clock; None if the system does not allow the priority."""
+    """How punctual the periods of a run by the clock were; None if the system does not allow the priority."""
     transport, command = connection()
     external = ExternalControl(loop, transport, every=EVERY, mode="realtime", priority=priority)
     program = started(command, priority)
@@ -191,7 +191,7 @@ def in_real_time(
             return None
     if program is not None:
         program.wait(20.0)
-    return external.pacing.summary()
+    return external.pacing
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from check_layers import RANK
+from pictures import IMAGES, drawn_in
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS, IMAGES, SCRIPTS = ROOT / "docs", ROOT / "docs" / "images", ROOT / "scripts"
+DOCS, SCRIPTS = ROOT / "docs", ROOT / "scripts"
 PAGES = sorted(DOCS.rglob("*.md"))
 ALL_PAGES = [ROOT / "README.md", *PAGES]
 SOURCES_OF_NAMES = [*ALL_PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "examples").glob("*.py"))]
@@ -52,7 +53,7 @@ def check_pages() -> list[str]:
         # CHANGELOG.md has a table of old names
         text = re.sub(r"(?m)^\|.*$", "", page.read_text()) if page.name == "CHANGELOG.md" else page.read_text()
         faults += [f"{page.relative_to(ROOT)}:{line}: {fault}" for line, fault in name_faults(text)]
-    return [*faults, *image_faults(), *drawing_faults(), *architecture_faults(), *index_faults()]
+    return [*faults, *image_faults(), *architecture_faults(), *index_faults()]
 
 
 # -- the parts of a page
@@ -152,7 +153,7 @@ def picture_faults(page: Path, text: str) -> Iterator[Fault]:
         if not commands:
             yield (
                 image.line,
-                f"the paragraph below {image.path.name} names no command such as `python scripts/page_pictures.py NAME`",
+                f"the paragraph below {image.path.name} names no command such as `python scripts/pictures.py NAME`",
             )
         elif reason := unmakeable(commands[0], image.path.stem):
             yield image.line, f"`{commands[0]}`: {reason}"
@@ -166,15 +167,10 @@ def unmakeable(command: str, stem: str) -> str:
     tool = ROOT / words[1]
     if not tool.is_file():
         return f"{words[1]} does not exist"
-    if tool.name == "page_pictures.py":
+    if tool.name == "pictures.py":
         wanted = [word for word in words[2:] if not word.startswith("-")]
         return "" if wanted == [stem] and stem in drawn_in() else f"it draws {', '.join(drawn_in())}, not {stem}"
-    source = tool.read_text()
-    missing = [word for word in words[2:] if word not in source]
-    if missing:
-        return f"{tool.name} knows no {missing[0]}"
-    parts = [part for part in stem.split("_") if part not in source]
-    return f"{tool.name} says nothing of {stem}" if parts else ""
+    return f"only scripts/pictures.py draws, not {words[1]}"
 
 
 def image_faults() -> Iterator[str]:
@@ -191,23 +187,6 @@ def image_faults() -> Iterator[str]:
             yield f"{name}: is no PNG file"
     if not 0 < sum(path.stat().st_size for path in files) < MAX_BYTES_OF_ALL_IMAGES:
         yield f"docs/images: has no files, or {MAX_BYTES_OF_ALL_IMAGES} bytes or more"
-
-
-def drawn_in() -> dict[str, str]:
-    """{picture: file} of scripts/page_pictures.py, read without running it."""
-    for node in ast.parse((SCRIPTS / "page_pictures.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DRAWN_IN":
-            found: dict[str, str] = ast.literal_eval(node.value)
-            return found
-    raise AssertionError("scripts/page_pictures.py has no table DRAWN_IN")
-
-
-def drawing_faults() -> Iterator[str]:
-    """Pictures of scripts/page_pictures.py without a function that draws them."""
-    for name, file in drawn_in().items():
-        tree = ast.parse((SCRIPTS / f"{file}.py").read_text())
-        if name not in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
-            yield f"scripts/{file}.py: has no function {name}"
 
 
 # -- links, files and names

@@ -32,7 +32,7 @@ BUDGET = {
     "apps": Size(10**4, 10**6, 10**6),
     "commands": Size(10**4, 10**6, 10**6),
     "tests": Size(10**4, 10**6, 10**6),
-    "tools": Size(10**4, 10**6, 10**6),
+    "scripts": Size(10**4, 10**6, 10**6),
     "benchmarks": Size(10**4, 10**6, 10**6),
     "examples": Size(10**4, 10**6, 10**6),
 }

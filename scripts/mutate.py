@@ -178,21 +178,8 @@ def copy_of_checkout(folder: Path) -> None:
 
 def first_failure(folder: Path, what: list[str], workers: int, limit: float) -> str:
     """The first test that fails in the copy; "" if all pass."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-m",
-        QUICK,
-        "-x",
-        "-n",
-        str(workers),
-        "--dist",
-        "loadfile",
-        "--tb=no",
-        "-rfE",
-        *what,
-    ]
+    options = f"-x -n {workers} --dist loadfile --tb=no -rfE".split()
+    command = [sys.executable, "-m", "pytest", "-m", QUICK, *options, *what]
     environment = {**os.environ, "PYTHONPATH": str(folder), "CONDYLE_TEST_CACHE": str(folder / ".test_cache")}
     environment.pop("CONDYLE_CACHE", None)
     child = subprocess.Popen(

@@ -11,147 +11,75 @@ from types import ModuleType
 from typing import Any
 
 # page: (title, what it is about, names); a name without a dot is one of `condyle`, otherwise module:name or module:*
-PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "robot": (
-        "Robot",
-        "A robot and its compiled functions; how to load, describe and examine one.",
-        ("load", "Robot", "diagnose"),
-    ),
+PAGES: dict[str, tuple[str, str, str]] = {
+    "robot": ("Robot", "A robot and its compiled functions; how to load, describe and examine one.", "load Robot diagnose"),
     "simulation": (
         "Simulation",
         "A robot in a world: steps, rollouts, derivatives and grounds.",
-        ("Simulation", "Plane", "Slope", "Stairs", "HeightField", "Uneven", "Terrain"),
+        "Simulation Plane Slope Stairs HeightField Uneven Terrain",
     ),
-    "loop": ("Loop and Block", "The closed loop in one kernel.", ("Loop", "Block", "Episode", "stance", "Stance")),
-    "blocks": (
-        "Blocks",
-        "Actuators, sensors, filters, delays, controllers and policies for closed loops.",
-        ("condyle.blocks:*",),
-    ),
-    "runs": (
-        "Runs",
-        "Recorded runs: writing, reading, replay, exports.",
-        ("Recorder", "Run", "read_run", "export_run", "import_run"),
-    ),
+    "loop": ("Loop and Block", "The closed loop in one kernel.", "Loop Block Episode stance Stance"),
+    "blocks": ("Blocks", "Actuators, sensors, filters, delays, controllers and policies for closed loops.", "condyle.blocks:*"),
+    "runs": ("Runs", "Recorded runs: writing, reading, replay, exports.", "Recorder Run read_run export_run import_run"),
     "control": (
         "Control of arms",
         "Controllers as blocks, motions as references, and linear-quadratic regulators.",
-        (
-            "lqr",
-            "dlqr",
-            *(
-                f"condyle.methods.control.{name}:*"
-                for name in (
-                    "arm_controller",
-                    "joint_control",
-                    "adaptive",
-                    "lqr_control",
-                    "task_control",
-                    "force_control",
-                    "external_wrench",
-                    "differential_ik",
-                    "passivity",
-                    "profiles",
-                    "paths",
-                    "joined_path",
-                    "time_optimal",
-                )
-            ),
-            "condyle.methods.mpc.arm_mpc:*",
-        ),
+        "lqr dlqr condyle.methods.control.arm_controller:* condyle.methods.control.joint_control:* "
+        "condyle.methods.control.adaptive:* condyle.methods.control.lqr_control:* condyle.methods.control.task_control:* "
+        "condyle.methods.control.force_control:* condyle.methods.control.external_wrench:* "
+        "condyle.methods.control.differential_ik:* condyle.methods.control.passivity:* condyle.methods.planning.profiles:* "
+        "condyle.methods.planning.paths:* condyle.methods.planning.joined_path:* condyle.methods.planning.time_optimal:* "
+        "condyle.methods.mpc.arm_mpc:*",
     ),
     "kinematics": (
         "Inverse kinematics",
         "Closed forms, paths, and measures of singularity; `robot.inverse_kinematics` is on the page of robots.",
-        (
-            "condyle.multibody.closed_form_kinematics:*",
-            "condyle.multibody.inverse_kinematics_path:*",
-            "condyle.multibody.manipulability:*",
-            "condyle.workbench.view.workspace:*",
-        ),
+        "condyle.multibody.closed_form_kinematics:* condyle.multibody.inverse_kinematics_path:* "
+        "condyle.multibody.manipulability:* condyle.workbench.view.workspace:*",
     ),
-    "lab": (
-        "Arm lab",
-        "Experiments as data, metrics, sweeps and searches.",
-        ("condyle.apps.lab:*", "condyle.apps.lab.metrics:*"),
-    ),
+    "lab": ("Arm lab", "Experiments as data, metrics, sweeps and searches.", "condyle.apps.lab:* condyle.apps.lab.metrics:*"),
     "obstacles": (
         "Obstacles",
         "Shapes, their distances, and those of a robot from them and from itself.",
-        ("obstacles", "condyle.methods.planning.obstacles:*"),
+        "obstacles condyle.methods.planning.obstacles:*",
     ),
     "avoidance": (
         "Avoidance and planning",
         "Potential fields, null spaces, the safety filter, and joint paths between obstacles.",
-        ("condyle.methods.control.avoidance:*", "condyle.methods.control.safety_filter:*", "condyle.methods.planning:*"),
+        "condyle.methods.control.avoidance:* condyle.methods.control.safety_filter:* condyle.methods.planning:*",
     ),
-    "mpc": (
-        "Model-predictive control",
-        "Optimal control problems, solvers and estimators.",
-        ("ocp", "mpc", "condyle.methods.mpc:*"),
-    ),
-    "identify": ("Identification", "Parameters of arms from logs, and excitations.", ("condyle.methods.identify:*",)),
-    "learn": ("Learning", "Environments of many robots in one kernel.", ("VectorEnv",)),
-    "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.apps.flight:*")),
-    "view": ("Viewing", "The viewer, pictures, videos and notebooks.", ("open_window", "show", "save_picture", "save_video")),
+    "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", "ocp mpc condyle.methods.mpc:*"),
+    "identify": ("Identification", "Parameters of arms from logs, and excitations.", "condyle.methods.identify:*"),
+    "learn": ("Learning", "Environments of many robots in one kernel.", "VectorEnv"),
+    "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", "flight condyle.apps.flight:*"),
+    "view": ("Viewing", "The viewer, pictures, videos and notebooks.", "open_window show save_picture save_video"),
     "description": (
         "Robots in Python",
         "The robot as data, and short functions that make its parts.",
-        ("Description", "condyle.robot.description:*", "condyle.robot.parts:*"),
+        "Description condyle.robot.description:* condyle.robot.parts:*",
     ),
     "dynamics": (
         "Dynamics",
         "The algorithms as functions of a model, for any scalar: for use inside of traced functions.",
-        tuple(
-            f"condyle.dynamics.{name}:*"
-            for name in ("kinematics", "rnea", "aba", "crba", "coriolis", "energy", "regressor", "manifold")
-        ),
+        "condyle.dynamics.kinematics:* condyle.dynamics.rnea:* condyle.dynamics.aba:* condyle.dynamics.crba:* "
+        "condyle.dynamics.coriolis:* condyle.dynamics.energy:* condyle.dynamics.regressor:* condyle.dynamics.manifold:*",
     ),
     "compiler": (
         "Compiler",
         "Traced functions, their derivatives, loops, tables and parameters.",
-        (
-            "function",
-            "Function",
-            "trace",
-            "Rows",
-            "Uniform",
-            "Tape",
-            "array",
-            "where",
-            "fma",
-            "isfinite",
-            "stop_gradient",
-            "table",
-            "zeros_table",
-            "Table",
-            "loop",
-            "scan",
-            "map_rows",
-            "custom_jvp",
-            "linearize",
-            "implicit",
-            "fixed_point",
-            "parameter",
-            "save_bundle",
-            "load_bundle",
-            "Parameter",
-        ),
+        "function Function trace Rows Uniform Tape array where fma isfinite stop_gradient table zeros_table Table loop scan "
+        "map_rows custom_jvp linearize implicit fixed_point parameter save_bundle load_bundle Parameter",
     ),
-    "linalg": ("Linear algebra", "Small dense linear algebra inside of a trace and outside.", ("condyle.tape.linalg:*",)),
-    "random": ("Random numbers", "Random numbers that are functions of a key and a counter.", ("condyle.tape.random:*",)),
+    "linalg": ("Linear algebra", "Small dense linear algebra inside of a trace and outside.", "condyle.tape.linalg:*"),
+    "random": ("Random numbers", "Random numbers that are functions of a key and a counter.", "condyle.tape.random:*"),
     "connect": (
         "Connections",
         "Compiled functions as operations of PyTorch and JAX; programs, topics and bags around a simulation.",
-        (
-            *(
-                f"condyle.workbench.connect.{name}:*"
-                for name in ("torch", "jax", "external", "shared_memory", "websocket", "client", "ros2_bridge", "ros2_node")
-            ),
-            "condyle.workbench.runs.bags:*",
-        ),
+        "condyle.workbench.connect.torch:* condyle.workbench.connect.jax:* condyle.workbench.connect.external:* "
+        "condyle.workbench.connect.shared_memory:* condyle.workbench.connect.websocket:* condyle.workbench.connect.client:* "
+        "condyle.workbench.connect.ros2_bridge:* condyle.workbench.connect.ros2_node:* condyle.workbench.runs.bags:*",
     ),
-    "errors": ("Errors", "All exceptions; `except cd.CondyleError` catches every one.", ("condyle.errors:*",)),
+    "errors": ("Errors", "All exceptions; `except cd.CondyleError` catches every one.", "condyle.errors:*"),
 }
 
 
@@ -164,11 +92,11 @@ def reference_markdown(name: str) -> str:
     return "\n\n".join(parts)
 
 
-def objects(names: tuple[str, ...]) -> list[tuple[str, Any]]:
+def objects(names: str) -> list[tuple[str, Any]]:
     """(name as it is written in programs, object) of the entries of a page."""
     package = import_module("condyle")
     found: dict[str, Any] = {}
-    for name in names:
+    for name in names.split():
         module, colon, member = name.partition(":")
         if not colon:
             found[f"cd.{name}"] = getattr(package, name)

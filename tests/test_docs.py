@@ -48,9 +48,7 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
 
 
 def draw(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPTS / "page_pictures.py"), *words], capture_output=True, text=True, timeout=300
-    )
+    return subprocess.run([sys.executable, str(SCRIPTS / "pictures.py"), *words], capture_output=True, text=True, timeout=300)
 
 
 # -- the reader itself
@@ -60,7 +58,7 @@ PAGE = """\
 
 ![a cat on a mat](cat.png)
 
-*Made by `python scripts/page_pictures.py cat`,
+*Made by `python scripts/pictures.py cat`,
 in a minute.*
 
 ```python
@@ -76,18 +74,16 @@ x = "![no image](no.png)"
 
 def test_images_and_headings_are_found(tmp_path: Path) -> None:
     (shown,) = images(tmp_path / "page.md", PAGE)
-    assert shown == Shown(
-        3, "a cat on a mat", tmp_path / "cat.png", "*Made by `python scripts/page_pictures.py cat`, in a minute.*"
-    )
+    assert shown == Shown(3, "a cat on a mat", tmp_path / "cat.png", "*Made by `python scripts/pictures.py cat`, in a minute.*")
     assert anchors(PAGE) == {"one-two--three", "twice", "twice-1", "what-code-says-a-link"}
 
 
 def test_commands_are_judged() -> None:
-    assert unmakeable("python scripts/page_pictures.py notation", "notation") == ""
-    assert "not robots" in unmakeable("python scripts/page_pictures.py notation", "robots")
+    assert unmakeable("python scripts/pictures.py notation", "notation") == ""
+    assert "not robots" in unmakeable("python scripts/pictures.py notation", "robots")
     assert "does not exist" in unmakeable("python scripts/nosuch.py", "cat")
-    assert "says nothing" in unmakeable("python scripts/touchdown_picture.py", "zebra")
-    assert unmakeable("python scripts/constraint_pictures.py", "four_bar") == ""
+    assert "only scripts/pictures.py draws" in unmakeable("python scripts/mutate.py", "zebra")
+    assert unmakeable("python scripts/pictures.py four_bar", "four_bar") == ""
 
 
 PAGE_WITH_FAULTS = """\

@@ -163,13 +163,14 @@ def select(g: Graph, args: Args) -> int | None:
 
 def spread(g: Graph, args: Args) -> int | None:
     """A number of the whole robot if all limbs have the same; what it was picked from, in the same order."""
-    if all(a == args[0] for a in args):
-        return args[0]
-    first = g.nodes[args[0]]
-    whole = first.op == "pick" and g.limbs.get(first.args[0]) == len(args)
-    if whole and all(g.nodes[a] == ("pick", first.args, k) for k, a in enumerate(args)):
-        return first.args[0]
-    return None
+    return args[0] if all(a == args[0] for a in args) else picked_from(g, args)
+
+
+def picked_from(g: Graph, numbers: Args) -> int | None:
+    """The number of each limb that these numbers were picked from, in order; None if there is none."""
+    op, args, _ = g.nodes[numbers[0]]
+    whole = op == "pick" and g.limbs.get(args[0]) == len(numbers)
+    return args[0] if whole and all(g.nodes[a] == ("pick", args, k) for k, a in enumerate(numbers)) else None
 
 
 def in_order(op: str) -> Callable[[Graph, Args], int | None]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from condyle.errors import BackendError
 from condyle.tape.dead_code import dead_code
+from condyle.tape.fold import picked_from
 from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
@@ -89,6 +90,8 @@ def _inline(graph: Graph, block: Block, args: Sequence[int] | None, precision: s
             place.append(-1)
         elif op in ("get", "after") and node.args[0] in results:
             place.append(results[node.args[0]][data if op == "get" else data[0]])
+        elif op == "spread" and (whole := picked_from(graph, moved)) is not None:
+            place.append(whole)  # no operation: a number of each limb goes in or out in parts
         else:
             place.append(graph.copy(node, moved))
     return [place[r] for r in block.results]

@@ -9,9 +9,8 @@ the last bits of all that the function gives. A subroutine is an edge that no su
     after     only what leaves every bit as it is: equal operations are one, unused ones are gone, order and registers
 
 How a backend computes it is a matter of cost and changes no bit: in the place of the call, or on a processor, if it is long, as
-code of its own that all its clients link (link.py). Derivatives
-are those of its operations, recorded where they are taken. A loop of one iteration is no substitute: columns that nothing reads
-are dropped from its body before it is lowered.
+code of its own that all its clients link (link.py). Derivatives are those of its operations, recorded where they are taken. A
+loop of one iteration is no substitute: columns that nothing reads are dropped from its body before it is lowered.
 """
 
 from __future__ import annotations

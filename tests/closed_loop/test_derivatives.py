@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from closed_loop.parts import Lag
-from simulate.bodies import a_box
+from simulate.bodies import a_box, lower_corners
 
 import condyle as cd
 from condyle.closed_loop.derivatives import change, displaced
@@ -21,7 +21,7 @@ def loop() -> cd.Loop:
     def control(x: Any, push: Any) -> Any:
         return {"wrenches": {"box": np.concatenate([lag(push), 0.1 * x.v[3:]])}}
 
-    return cd.Loop(cd.Simulation(a_box(), 0.004, cd.Plane(0.6)), control, push=3)
+    return cd.Loop(cd.Simulation(a_box(), 0.004, cd.Plane(0.6), lower_corners()), control, push=3)
 
 
 def moving(loop: cd.Loop) -> np.ndarray:

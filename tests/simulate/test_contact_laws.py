@@ -445,7 +445,8 @@ def test_motors_are_clipped_and_carry_their_armature() -> None:
 # -- scale
 
 
-@pytest.mark.parametrize("name", slow_except(["pidog"], ("pidog", "fourlimb")))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ("pidog", "fourlimb"))
 def test_the_same_defaults_carry_a_toy_and_a_hundred_kilograms(name: str) -> None:
     robot = Standing.of(name)
     xs, residual = robot.run(1.0)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 from tape.random_tapes import same_bits
 
 import condyle as cd
@@ -68,7 +69,7 @@ def velocity(simulation: cd.Simulation, table: bool) -> Any:
     return cd.function(step, q=simulation.robot.nq, v=simulation.robot.nv)
 
 
-@pytest.mark.parametrize("ground", ["plane", "stairs"])
+@pytest.mark.parametrize("ground", slow_except(["stairs"], ["plane", "stairs"]))
 def test_the_solution_is_that_of_points_one_by_one(ground: str) -> None:
     simulation = cd.Simulation(chain(), H, GROUNDS[ground], ["hand_left", "arm_right", "trunk"])
     q, v = states(simulation.robot, 400, 1)

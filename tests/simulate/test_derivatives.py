@@ -126,7 +126,7 @@ def resting(simulation, depth, x=0.1, y=0.05):
 @pytest.mark.parametrize(
     "name, second",
     [
-        ("slope", False),
+        pytest.param("slope", False, marks=pytest.mark.slow),
         pytest.param("height field", True, marks=pytest.mark.slow),
         ("stairs", False),
         pytest.param("terrain", False, marks=pytest.mark.slow),
@@ -144,12 +144,13 @@ def test_grounds(name, second):
     "options, second",
     [
         ({"cone": 4}, True),
-        ({"cone": 7, "smoothing": 1e-2}, False),
+        pytest.param({"cone": 7, "smoothing": 1e-2}, False, marks=pytest.mark.slow),
         pytest.param({"rest_depth_mm": 0.1, "smoothing": 1e-4}, True, marks=pytest.mark.slow),
         pytest.param({"integrator": "explicit_euler"}, False, marks=pytest.mark.slow),
         pytest.param({"integrator": "rk2"}, False, marks=pytest.mark.slow),
         pytest.param({"integrator": "rk4"}, False, marks=pytest.mark.slow),
-        ({"wrenches": ["ball"]}, True),
+        ({"wrenches": ["ball"]}, False),
+        pytest.param({"wrenches": ["ball"]}, True, marks=pytest.mark.slow),
     ],
     ids=str,
 )

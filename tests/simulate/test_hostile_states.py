@@ -4,7 +4,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulate.bodies import BOX, HALF, REST, a_box, a_pendulum, a_slider, box_on, light_feet, random_drops, simulation, upright
+from simulate.bodies import (
+    BOX,
+    HALF,
+    REST,
+    a_box,
+    a_pendulum,
+    a_slider,
+    a_sphere,
+    box_on,
+    light_feet,
+    random_drops,
+    simulation,
+    upright,
+)
 
 import condyle as cd
 from condyle.errors import CondyleError, SimulationError
@@ -245,7 +258,7 @@ def test_a_robot_without_mass() -> None:
 
 def test_a_body_without_motors() -> None:
     # nothing to control is no reason not to fall
-    for s in (cd.Simulation(BOX_ROBOT, 1e-3, GROUND), cd.Simulation(a_slider(), 1e-3, actuated=())):
+    for s in (cd.Simulation(a_sphere(), 1e-3, GROUND), cd.Simulation(a_slider(), 1e-3, actuated=())):
         assert s.nu == 0
         x = s.state()
         assert s.step(x).shape == (s.nx,)

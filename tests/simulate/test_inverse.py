@@ -251,7 +251,7 @@ def test_limiting_forces_and_back(name: str) -> None:
     assert np.max(np.abs(f["limiting forward"](q, v, tau) - a)) < 1e-11 * np.max(np.abs(tau)) * 1e3
 
 
-@pytest.mark.parametrize("name", ["box", "pyramid"])
+@pytest.mark.parametrize("name", slow_except(["pyramid"], ["box", "pyramid"]))
 def test_the_local_law_is_the_coupled_one(name: str) -> None:
     """At the velocity that the coupled solver finds, each law by itself gives the impulse the solver gave it."""
     world = made(name)
@@ -270,7 +270,7 @@ def test_the_local_law_is_the_coupled_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["inverse", "limiting"])
-@pytest.mark.parametrize("name", slow_except(["arm", "pyramid"], ROBOTS))
+@pytest.mark.parametrize("name", slow_except(["pyramid"], ROBOTS))
 def test_recursive_derivatives_are_the_tapes_own(name: str, which: str) -> None:
     world = made(name)
     model = world.model

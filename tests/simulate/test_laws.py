@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
@@ -118,7 +119,7 @@ LAWS = ("drive", "dry friction", "limit", "contact")
 SETS = [LAWS, ("drive", "contact"), ("drive", "dry friction", "limit"), ("limit", "contact")]
 
 
-@pytest.mark.parametrize("acting", SETS, ids=", ".join)
+@pytest.mark.parametrize(("acting",), slow_except([(LAWS,)], [(laws,) for laws in SETS]), ids=", ".join)
 def test_all_laws_hold_at_the_state_that_is_returned(acting: tuple[str, ...]) -> None:
     case = tick(acting)
     robot, q, v, v1 = slider_and_hinges(), case.q, case.v, case.v1

@@ -73,6 +73,13 @@ def graphs() -> int:
     return sum(type(x) is Graph for x in gc.get_objects())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def alone() -> None:
+    """What other tests left behind need not be looked at again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def traced_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """No trace comes from the cache; what is known of the package's sources does."""

@@ -14,6 +14,9 @@ from simulate.test_same_bits import biped
 from tape.test_export_c import COMPILERS, MODES, build, call
 
 import condyle as cd
+from condyle.tape import link
+from condyle.tape.backends import cpu
+from condyle.tape.cache import ObjectCache
 from condyle.tape.export.c import c_source
 from condyle.tape.passes import lower
 
@@ -99,3 +102,24 @@ def test_every_form_gives_the_bits_of_a_step(name: str, form: str, tmp_path: Pat
     s, x, us, wanted = case(name)
     found = FORMS[form](s, x, us, tmp_path)
     assert np.array_equal(found, wanted[-len(found) :])
+
+
+def test_the_first_client_alone_compiles_the_physics(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Step, rollout, loops with any record, and a trace with derivative rules link the same code, for one state."""
+    cache = ObjectCache(tmp_path / "cache")
+    for module in (cpu, link):
+        monkeypatch.setattr(module, "shared_cache", lambda: cache)
+    monkeypatch.setattr(link, "LINKED", 1)
+    texts: list[str] = []
+    compile_object = cpu.object_code
+    monkeypatch.setattr(cpu, "object_code", lambda text: texts.append(text) or compile_object(text))
+    s = SIMULATIONS["ball"]()
+    x, us = s.stand(), np.zeros((TICKS, s.nu))
+    s.step(x, us[0])
+    physics = [text for text in texts if "define void @subroutine_" in text]
+    assert len(physics) == 1
+    for form in ("rollout", "loop", "loop, products recorded", "traced", "step_function"):
+        before = len(texts)
+        FORMS[form](s, x, us, tmp_path)
+        new = texts[before:]
+        assert (new or form == "rollout") and not any("define void @subroutine_" in text for text in new), form

@@ -322,7 +322,7 @@ def test_a_lane_does_not_disturb_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    "integrator", ["semi_implicit_euler", "explicit_euler", "rk4", pytest.param("backward_euler", marks=pytest.mark.slow)]
+    "integrator", slow_except(["semi_implicit_euler", "rk4"], ["semi_implicit_euler", "explicit_euler", "rk4", "backward_euler"])
 )
 def test_a_step_reports_its_mean_acceleration_and_its_contact_impulses(integrator: str) -> None:
     # m a = m g + impulses / h, along and about the world's axes: a box that slides and tips

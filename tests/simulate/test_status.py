@@ -140,14 +140,14 @@ def test_float32_says_which_states_were_solved_again_with_more_smoothing(
     smoothing = status.smoothing
     again = smoothing > GIVEN * 1.001
     assert smoothing.dtype == np.float32 and status.ok.all() and np.min(smoothing) == np.float32(GIVEN)
-    assert 10 < np.sum(again) < 0.01 * len(again)
+    assert 10 < np.sum(again) < 0.03 * len(again)
     # a rollout has the largest of its steps
     rolled = status_after(world, x, np.zeros((64, world.nu), np.float32)).smoothing
     assert np.array_equal(rolled, smoothing.reshape(len(x), -1).max(axis=1))
     # they are those that the first attempt does not solve
     monkeypatch.setattr(trace_cache, "shared_cache", lambda: ObjectCache(None))
     monkeypatch.setattr(solver, "ATTEMPTS", solver.ATTEMPTS[:1])
-    once = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot_*")
+    once = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot*")
     assert np.array_equal(status_after(once, on_the_way).ok, ~again)
 
 
@@ -155,9 +155,9 @@ def test_float32_says_which_states_were_solved_again_with_more_smoothing(
 @pytest.mark.parametrize("options", ({"integrator": "rk4"}, {"substeps": 2}), ids=str)
 def test_stages_and_substeps_count(world: cd.Simulation, thrown: tuple[np.ndarray, np.ndarray], options: dict[str, Any]) -> None:
     _, on_the_way = thrown
-    again = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot_*", **options)
+    again = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot*", **options)
     smoothing = status_after(again, on_the_way).smoothing
-    assert 10 < np.sum(smoothing > GIVEN * 1.001) < 0.01 * len(smoothing)
+    assert 10 < np.sum(smoothing > GIVEN * 1.001) < 0.06 * len(smoothing)
 
 
 @pytest.mark.parametrize("given", (GIVEN, pytest.param(3e-4, marks=pytest.mark.slow)))
@@ -184,10 +184,12 @@ def test_a_loop_records_the_smoothing_of_each_tick(world: cd.Simulation, thrown:
         _ = out.status.smoothing
 
 
-def test_the_smoothing_of_float32_needs_the_arrays_of_the_call(thrown: tuple[np.ndarray, np.ndarray]) -> None:
-    world = cd.Simulation(cd.load("fourlimb"), 0.002, cd.Plane(friction=0.5), "foot_*")
+def test_the_smoothing_of_float32_needs_the_arrays_of_the_call(
+    world: cd.Simulation, thrown: tuple[np.ndarray, np.ndarray]
+) -> None:
+    own = cd.Simulation(world.robot, 0.002, cd.Plane(friction=0.5), "foot*")
     x = thrown[0].copy()
-    status = status_after(world, x)
+    status = status_after(own, x)
     kept, other = status.smoothing, copy.copy(status)
     x[:] = x[::-1].copy()
     with pytest.raises(SimulationError, match="its arrays have changed since"):
@@ -196,7 +198,7 @@ def test_the_smoothing_of_float32_needs_the_arrays_of_the_call(thrown: tuple[np.
     assert np.array_equal(status.smoothing, kept)
     with pytest.raises(SimulationError, match="right after a call with NumPy arrays"):
         _ = other.smoothing
-    del world
+    del own
     gc.collect()
     with pytest.raises(SimulationError, match="its simulation is gone"):
         _ = status.smoothing

@@ -434,9 +434,15 @@ def linked_subroutines(low: Tape, precision: str, lanes: int) -> dict[str, Loade
     for call in subroutines(low.block):
         # one state has its limbs side by side, where that pays
         limbs = limb_lanes(call.tape, precision)[0] if lanes == 1 else 1
-        key = f"{_code_generator()} {source_hash('condyle.tape.link')} {call.tape.hash} {precision} {lanes} {limbs}"
+        lowering = f"lowered alone {source_hash('condyle.tape.link')} {call.tape.hash} {precision} {limbs}"
+        lowered = shared_cache().found(lowering, partial(_lowered_hash, call, precision, limbs)).decode()
+        key = f"{_code_generator()} subroutine {lowered} {precision} {lanes} {limbs}"
         found[key] = loaded_subroutine(key, partial(_compiled_subroutine, call, precision, lanes, limbs, key))
     return found
+
+
+def _lowered_hash(call: Subroutine, precision: str, limbs: int) -> bytes:
+    return lower(alone(call), precision, limbs=limbs > 1).hash.encode()
 
 
 def _compiled_subroutine(call: Subroutine, precision: str, lanes: int, limbs: int, key: str) -> bytes:

@@ -29,6 +29,8 @@ def values(found):
     return {check.name: check for check in found}
 
 
+# `condyle verify two-wheeled` makes the same checks in test_cli_verify.py
+@pytest.mark.slow
 def test_everything_passes(rows):
     assert [check.name for check in rows if check.ok is False] == []
     assert len(rows) >= 15

@@ -51,7 +51,7 @@ def starts(count):
 
 
 @pytest.mark.parametrize("scale", slow_except([1.0], [1e-4, 1.0, 1e4]))
-@pytest.mark.parametrize("hessian, most", [("exact", 24), ("gauss_newton", 60)])
+@pytest.mark.parametrize("hessian, most", slow_except([("exact", 24)], [("exact", 24), ("gauss_newton", 60)]))
 def test_a_quadrotor_between_cylinders_from_random_starts(hessian, most, scale):
     """The quadratic program ends when its own stationarity is solved, so iterations go on to the tolerance of the problem."""
     solver, x = between_cylinders(hessian), starts(20)
