@@ -18,6 +18,7 @@ from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
 from condyle.methods.learn.judge_task import judge_task
+from condyle.methods.learn.mirror import mirrored
 from condyle.methods.learn.policy import Policy, initial_policy
 from condyle.methods.learn.policy_file import PolicyFile
 from condyle.methods.learn.ppo import Settings
@@ -120,7 +121,10 @@ if __name__ == "__main__":
     assert np.allclose(policy(runner.env.env.observations), theirs, atol=1e-4)
     if task.mirror is not None:
         actions = torch.ones(runner.env.num_envs, runner.env.num_actions)
-        assert len(augmentation(task.mirror)(None, seen, actions)[0]["policy"]) == 2 * len(actions)
+        both, doubled = augmentation(task.mirror)(None, seen, actions)
+        images = mirrored(seen["policy"].numpy(), task.mirror.observation), mirrored(actions.numpy(), task.mirror.action)
+        assert np.array_equal(both["policy"], np.concatenate([seen["policy"], images[0]]))
+        assert np.array_equal(doubled, np.concatenate([actions, images[1]]))
 
     untrained = replace(file, policy=initial_policy(policy.sizes, activation=policy.activation, seed=0))
     before, after = (judge_task(task, each, 200)[1]["return"] for each in (untrained, file))
