@@ -68,6 +68,27 @@ def pidog_steps(steps: int, derivatives: bool = False) -> Case:
     return lambda dtype: world.rollout(x.astype(dtype), us.astype(dtype), derivatives=derivatives, freeze=True)
 
 
+# ---- numbers that are not numbers
+
+
+def comparisons() -> Case:
+    """Comparisons, extremes and selections of absolute values, roots and NaN, which a compiler may take to be never negative."""
+
+    def compared(a: Any, b: Any) -> dict[str, Any]:
+        conditions = {
+            "abs": abs(a) >= 0.0, "above": abs(a) > -1.0, "finite": abs(a) <= np.inf, "both": abs(a) >= -abs(b),
+            "largest": np.maximum(abs(a), abs(b)) >= 0.0, "square": a * a >= 0.0, "root": np.sqrt(abs(a)) >= 0.0,
+            "sum": abs(a) + abs(b) >= 0.0, "clipped": np.minimum(np.maximum(a, -1.0), 1.0) <= 1.5, "same": a == a,
+            "below": abs(a) < 0.0, "nan": np.isnan(a),
+        }  # fmt: skip
+        return {name: cd.where(condition, 1.0, 0.0) for name, condition in conditions.items()} | {"most": np.maximum(a, b)}
+
+    values = [np.nan, -np.nan, 0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, 1e-40, -1e-40]
+    a, b = (grid.ravel() for grid in np.meshgrid(values, values))
+    function = cd.function(compared, a=(), b=())
+    return lambda dtype: function(a.astype(dtype), b.astype(dtype))
+
+
 # ---- closed loops
 
 
@@ -207,6 +228,7 @@ TINY = {"forward dynamics, double pendulum": lambda: dynamics("double_pendulum",
 CASES: dict[str, Callable[[], Case]] = {
     **{f"forward dynamics, {n}": partial(dynamics, n, "forward_dynamics") for n in (*FILES, "pidog")},
     **{f"derivatives, {n}": partial(dynamics, n, "forward_dynamics_derivatives") for n in ("panda", "anymal", "pidog")},
+    "comparisons": comparisons,
     "contact step, anymal": anymal_steps,
     "contact steps, pidog": partial(pidog_steps, 10),
     "closed loop, pidog": pidog_loop,

@@ -162,7 +162,9 @@ _PTX = {
     "logb": "mov.{X} {x0}, {a};\nshr.{U} {x1}, {x0}, {digits};\nand.{X} {x2}, {x1}, {exponent_mask};\n"
     "or.{X} {x3}, {x2}, {logb_or};\nmov.{X} {v0}, {x3};\nsub.rn.{T} {r}, {v0}, {logb_minus};",
     "stop_gradient": "mov.{T} {r}, {a};",
-    **{op: f"setp.{op}.{{T}} {{r}}, {{a}}, {{b}};" for op in ("lt", "le", "eq")},
+    "eq": "setp.eq.{T} {r}, {a}, {b};",
+    # the compiler of the driver takes an ordered comparison of an absolute value, such as 0 <= |x|, to be true of NaN as well
+    **{op: f"setp.{other}.{{T}} {{p0}}, {{a}}, {{b}};\nnot.pred {{r}}, {{p0}};" for op, other in (("lt", "geu"), ("le", "gtu"))},
     **{op: f"{op}.pred {{r}}, {{a}}, {{b}};" for op in ("and", "or")},
     "not": "not.pred {r}, {a};",
     "select": "selp.{T} {r}, {b}, {c}, {a};",

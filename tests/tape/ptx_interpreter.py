@@ -33,6 +33,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "ge": lambda a, b: a >= b,
     "ltu": lambda a, b: not a >= b,
     "gtu": lambda a, b: not a <= b,
+    "geu": lambda a, b: not a < b,
     "nan": lambda a, b: a != a or b != b,
     "num": lambda a, b: a == a and b == b,
 }

@@ -6,6 +6,7 @@ Where there is a GPU, the same is checked on it.
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,17 @@ def tables(x: Any, rows: Any) -> Any:
     total, written = scan(lambda i, s, row: (s + row[0] * row[1], {"partial": s - i}), 0.0, rows, reverse=True)
     far = end["t"][x[0] * 100.0, 1] + end["t"][np.rint(x[1]), 2]
     return {"table": end["t"], "sum": total + far + end["s"], "partial": written["partial"]}
+
+
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_comparisons_are_of_the_unordered_kind(interpreted: None, precision: str) -> None:
+    # the compiler of the driver takes 0 <= |NaN| to be true, but not the negation of its opposite
+    function = cd.function(lambda a: {"le": cd.where(abs(a) >= 0.0, 1.0, 0.0), "lt": cd.where(abs(a) > -1.0, 1.0, 0.0)}, a=())
+    text = ptx_source(lower(function.tape, precision), precision)
+    assert "setp.gtu" in text and "setp.geu" in text and not re.search(r"setp\.l[te]\.f", text)
+    values = np.array([np.nan, -np.nan, 0.0, -0.0, 1.0, -np.inf], np.float32 if precision == "f32" else np.float64)
+    for found in function.on("cuda")(values):
+        assert np.array_equal(found, ~np.isnan(values))
 
 
 def test_tables_and_rows_known_at_run_time(interpreted: None) -> None:
