@@ -4,8 +4,9 @@ python scripts/mutate.py                      # 40 faults of seed 1; an interrup
 python scripts/mutate.py --seed 2 --count 10
 python scripts/mutate.py --list               # the faults that would be tried
 
-Each fault is written into a temporary copy of the tracked files; first the tests of the folder that mirrors its module run, then
-all that `make test` runs, until one fails. The checkout is never changed. Progress is kept in out/, the table is
+Each fault is written into a temporary copy of the tracked files. First the tests of the folder that mirrors its module run, for
+all faults; then, for each fault that survives them, all that `make test` runs, until one fails. The checkout is never changed.
+Progress is kept in out/, the table is
 benchmarks/results/mutations.md: the notes in its last column, one for each survivor, are kept when it is written again.
 """
 
@@ -165,6 +166,7 @@ class Outcome:
     after: str
     failed: str
     seconds: float
+    whole: bool = True  # whether all tests ran, and not those of the mirrored folder alone
 
 
 def copy_of_checkout(folder: Path) -> None:
@@ -180,7 +182,7 @@ def first_failure(folder: Path, what: list[str], workers: int, limit: float) -> 
     """The first test that fails in the copy; "" if all pass."""
     options = f"-x -n {workers} --dist loadfile --tb=no -rfE".split()
     command = [sys.executable, "-m", "pytest", "-m", QUICK, *options, *what]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "CONDYLE_TEST_CACHE": str(folder / ".test_cache")}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "CONDYLE_TEST_CACHE": str(ROOT / "out" / "mutants_cache")}
     environment.pop("CONDYLE_CACHE", None)
     child = subprocess.Popen(
         command,
@@ -206,19 +208,18 @@ def first_failure(folder: Path, what: list[str], workers: int, limit: float) -> 
     return match[1] if match else f"exit status {child.returncode}"
 
 
-def attempt(fault: Fault, folder: Path, workers: int, limit: float) -> Outcome:
-    """Write the fault into the copy, run the tests, and put the file back."""
+def attempt(fault: Fault, folder: Path, workers: int, limit: float, whole: bool) -> Outcome:
+    """Write the fault into the copy, run the tests (all, or those of the mirrored folder), and put the file back."""
     start, path = time.monotonic(), folder / fault.file
     source = path.read_text()
     changed = fault.apply(source)
     before, after = (text.splitlines()[fault.line - 1].strip() for text in (source, changed))
     path.write_text(changed)
     try:
-        mirrored = f"tests/{Path(fault.file).parts[1]}"
-        failed = first_failure(folder, [mirrored], workers, limit) or first_failure(folder, [], workers, limit)
+        failed = first_failure(folder, [] if whole else [f"tests/{Path(fault.file).parts[1]}"], workers, limit)
     finally:
         path.write_text(source)
-    return Outcome(fault, before, after, failed, round(time.monotonic() - start, 1))
+    return Outcome(fault, before, after, failed, round(time.monotonic() - start, 1), whole)
 
 
 # -- the table
@@ -286,19 +287,21 @@ def main(
         folder, task = Path(name), progress.add_task("tests without a fault", total=len(drawn))
         copy_of_checkout(folder)
         # fills the cache of kernels, and shows that it is the fault that fails
-        if any(fault not in kept for fault in drawn) and (failed := first_failure(folder, [], workers, 4.0 * limit)):
+        if not kept and (failed := first_failure(folder, [], workers, 4.0 * limit)):
             console.print(f"the tests fail without a fault: {failed}", style="red")
             raise typer.Exit(1)
-        for fault in drawn:
-            progress.update(task, description=f"{fault.file}:{fault.line}")
-            if fault not in kept:
-                kept[fault] = attempt(fault, folder, workers, limit)
-                with open(progress_file, "a") as file:
-                    file.write(json.dumps(asdict(kept[fault])) + "\n")
-            failed = kept[fault].failed
-            text = f"{fault.file}:{fault.line}: {failed or 'survives'}"
-            progress.console.print(text, style="" if failed else "yellow", markup=False, emoji=False)
-            progress.advance(task)
+        for whole in (False, True):
+            progress.reset(task, total=len(drawn))
+            for fault in drawn:
+                progress.update(task, description=f"{fault.file}:{fault.line}")
+                if fault not in kept or (whole and not (kept[fault].failed or kept[fault].whole)):
+                    kept[fault] = attempt(fault, folder, workers, limit, whole)
+                    with open(progress_file, "a") as file:
+                        file.write(json.dumps(asdict(kept[fault])) + "\n")
+                    failed = kept[fault].failed or ("survives" if whole else "survives its own folder")
+                    text = f"{fault.file}:{fault.line}: {failed}"
+                    progress.console.print(text, style="" if kept[fault].failed else "yellow", markup=False, emoji=False)
+                progress.advance(task)
     to.write_text(table([kept[fault] for fault in drawn], seed, notes_of(to.read_text()) if to.is_file() else {}))
     console.print(f"{sum(bool(kept[fault].failed) for fault in drawn)} of {len(drawn)} found: {to}")
 

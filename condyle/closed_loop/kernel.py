@@ -282,9 +282,9 @@ class Schedule:
     One of them is a multiple of the other. Reverse mode keeps the state of every `group`-th row and runs the others again.
     """
 
-    hold: int = 1
-    every: int = 1
-    group: int = 1
+    hold: int
+    every: int
+    group: int
 
     @property
     def period(self) -> int:

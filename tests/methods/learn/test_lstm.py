@@ -83,3 +83,5 @@ def test_files_and_wrong_shapes(tmp_path: Path) -> None:
         net(np.zeros((2, 5)), net.initial(2))
     with pytest.raises(ControlError, match="has 6 units, and its output layer takes 5"):
         cd.blocks.LSTM(net.gates, (np.ones((2, 5)), np.ones(2)))
+    with pytest.raises(ControlError, match=r"gates must have the shape \(units, 4, observations \+ units \+ 1\)"):
+        cd.blocks.LSTM(np.ones((3, 4, 4)), (np.ones((2, 3)), np.ones(2)))  # without an observation
