@@ -91,7 +91,7 @@ def seeded(seeds: int, **options: Any) -> list[Tape]:
 
 
 @pytest.mark.parametrize("dtype", slow_except(["float64"], PRECISION))
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_random_tapes_on_the_cpu(dtype: str, data: st.DataObject) -> None:
     tape = with_calls(lambda n: data.draw(st.integers(0, n - 1)), elementary=bool(data.draw(st.booleans())))
@@ -230,7 +230,7 @@ def test_results_do_not_change_when_more_is_read(lanes: int) -> None:
     assert not all(same_bits(found, wanted) for found in changed)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_results_of_random_subroutines_do_not_change_when_more_is_read(data: st.DataObject) -> None:
     """Random functions, read by what computes the same products, in part, twice, and with arguments that are one value."""

@@ -38,7 +38,7 @@ def test_checks_of_a_run_pass(name: str) -> None:
 
 
 # the others' rows are seen to fail in files of their own
-@pytest.mark.parametrize("name", slow_except(["pick-and-place", "welding"], ROBOTS))
+@pytest.mark.parametrize("name", slow_except(["welding"], ROBOTS))
 def test_checks_of_a_changed_run_fail(name: str) -> None:
     """Other torques than those applied, and states 10 mm off, are seen by several checks each."""
     done = recorded(name)

@@ -64,6 +64,7 @@ def test_wheels_that_slip_are_seen(done):
     assert not next(iter(two_wheeled_checks.contact_checks("", q, full_v))).ok
 
 
+@pytest.mark.slow
 def test_a_robot_off_its_way_is_seen(done):
     x = done.x.copy()
     x[:, 0] += 0.03

@@ -288,6 +288,7 @@ def test_wrong_calls_are_explained(solver, plan):
     assert cart_pole(UPRIGHT, np.zeros(1)).shape == (4,)
 
 
+@pytest.mark.slow
 def test_the_cost_is_that_of_the_plan():
     """Costs of stages and slacks at the new plan, with its derivatives; status and iterations are whole numbers."""
     problem = bounded()

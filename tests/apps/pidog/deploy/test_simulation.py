@@ -48,6 +48,7 @@ def test_a_trained_policy_walks_with_its_safety(walked):
     assert not dog.pulses.any()
 
 
+@pytest.mark.slow
 def test_limits_of_the_safety_do_not_change_the_gait(walked):
     folder, found, _, _ = walked
     program = dog_program(folder / "dog.py")
@@ -72,6 +73,7 @@ def test_all_files_give_the_pulses_of_the_simulated_dogs_log(trained, walked):
     np.testing.assert_array_equal(recorded["degrees"], found.degrees[found.walking])
 
 
+@pytest.mark.slow
 def test_a_sample_moves_the_servos_in_the_next_frame(walked):
     _, _, log, _ = walked
     order = []
@@ -109,6 +111,7 @@ def test_a_dog_that_is_pushed_over_releases_its_servos(walked):
     assert 40.0 < tilt(found.q[-1]) < 70.0  # not before, and soon enough
 
 
+@pytest.mark.slow
 def test_it_lies_down_when_the_imu_falls_silent_in_the_middle_of_a_step(walked):
     class Silent(SimulatedPiDog):
         def imu_counts(self):
@@ -127,6 +130,7 @@ def tilt(q):
     return float(np.degrees(np.arccos(1.0 - 2.0 * (q[3] ** 2 + q[4] ** 2))))
 
 
+@pytest.mark.slow
 def test_the_driver_reads_the_simulated_imu(walked):
     dog, turning = SimulatedPiDog(), [0.3, -0.6, 0.9]
     with imported_as(dog.packages):
@@ -154,6 +158,7 @@ def test_weak_and_heavy_dogs_get_up(walked):
         assert tilt(risen) < 12.0 and risen[2] > 0.09, seed
 
 
+@pytest.mark.slow
 def test_command(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = trained.save(tmp_path / "walk.cdp")
