@@ -1,4 +1,4 @@
-"""The size of the house: lines, statements and files of every storey, against the budget that `make lint` enforces.
+"""The size of every storey in files, lines and statements, against the budget that `make lint` enforces.
 
 python scripts/check_size.py        # the table
 """
@@ -26,15 +26,15 @@ class Size(NamedTuple):
 
 # what was reached; what makes a storey smaller lowers its budget, and what makes it larger has to say why
 BUDGET = {
-    "core": Size(10**4, 10**6, 10**6),
-    "methods": Size(10**4, 10**6, 10**6),
-    "workbench": Size(10**4, 10**6, 10**6),
-    "apps": Size(10**4, 10**6, 10**6),
-    "commands": Size(10**4, 10**6, 10**6),
-    "tests": Size(10**4, 10**6, 10**6),
-    "scripts": Size(10**4, 10**6, 10**6),
-    "benchmarks": Size(10**4, 10**6, 10**6),
-    "examples": Size(10**4, 10**6, 10**6),
+    "core": Size(276, 50_000, 34_500),
+    "methods": Size(106, 19_200, 12_700),
+    "workbench": Size(73, 14_300, 10_100),
+    "apps": Size(116, 20_000, 12_600),
+    "commands": Size(34, 5_300, 3_100),
+    "tests": Size(334, 58_300, 37_100),
+    "scripts": Size(28, 5_700, 4_000),
+    "benchmarks": Size(61, 10_500, 7_200),
+    "examples": Size(28, 1_700, 1_100),
 }
 
 

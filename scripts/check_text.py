@@ -1,4 +1,4 @@
-"""Check the text of the repository: its words, the layers of the package, its pages. Every fault is printed, with file and line.
+"""Check the text of the repository: its words, the layers and the size of the package, its pages. Every fault is printed.
 
 python scripts/check_text.py
 """
@@ -7,9 +7,10 @@ import sys
 
 from check_layers import check_layers
 from check_pages import check_pages
+from check_size import check_size
 from check_words import check_words
 
 if __name__ == "__main__":
-    faults = [*check_words(), *check_layers(), *check_pages()]
+    faults = [*check_words(), *check_layers(), *check_size(), *check_pages()]
     print("\n".join(faults) if faults else "text: no fault")
     sys.exit(1 if faults else 0)
