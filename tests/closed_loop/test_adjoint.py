@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from markers import slow_except
-from simulate.bodies import a_pendulum, a_sphere
+from simulate.bodies import a_box, a_pendulum, a_sphere
 
 import condyle as cd
 from condyle.errors import ControlError
@@ -220,3 +220,23 @@ def test_wrong_calls(call: Any, sentence: str) -> None:
     with pytest.raises(ControlError) as caught:
         call(pullback, loop, x)
     assert str(caught.value).startswith(sentence) and "\n" not in str(caught.value)
+
+
+def test_gradients_of_contact_forces() -> None:
+    # eight corners are the rows of a table; the impulse of a row depends on the velocity that all of them give
+    world = cd.Simulation(a_box(), 0.002, cd.Plane(friction=0.5))
+    loop = cd.Loop(world, lambda x: np.zeros(0))
+    q, v = world.split(world.stand())
+    x = loop.state(q, v + np.array([0.3, 0.1, -0.2, 0.1, -0.4, 0.2]))
+    rng = np.random.default_rng(0)
+    out, pullback = loop.vjp(x, None, 2, record=["contact_forces"])
+    weights = rng.normal(size=out["contact_forces"].shape)
+    gradient = pullback(contact_forces=weights)["x"]
+    direction = np.concatenate([np.zeros(loop.nq), rng.normal(size=6), np.zeros(loop.nx - loop.nq - 6)])
+
+    def weighted(d: float) -> float:
+        return float(np.sum(weights * loop.rollout(x + d * direction, None, 2, record=["contact_forces"])["contact_forces"]))
+
+    assert abs(weighted(0.0)) > 0.1  # it touches
+    difference = (weighted(1e-6) - weighted(-1e-6)) / 2e-6
+    assert gradient @ direction == pytest.approx(difference, rel=1e-5)

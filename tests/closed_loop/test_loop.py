@@ -23,6 +23,14 @@ def batch() -> tuple[np.ndarray, Any]:
     return X, loop.rollout(X, TARGET, 120, seed=7, record=RECORD)
 
 
+def test_an_episode_is_checked_every_few_ticks() -> None:
+    episode = cd.Episode(terminated=lambda x: x.q[0] > -10.0, reset=lambda draw: {"q": np.array([0.1])}, every=5)
+    loop = cd.Loop(cd.Simulation(cd.load("chain:1"), 0.004), lambda x: np.zeros(1), episode=episode)
+    out = loop.rollout(loop.state(), None, 17, record=["episode.terminated", "episode.count"])
+    assert np.array_equal(np.flatnonzero(out["episode.terminated"].ravel()), [4, 9, 14])
+    assert np.array_equal(out["episode.count"].ravel(), np.arange(1, 18) // 5)
+
+
 def test_episodes_end_and_begin_by_themselves(batch: Any) -> None:
     _, out = batch
     counts = out["episode.count"][:, -1]
