@@ -166,7 +166,7 @@ class Outcome:
     after: str
     failed: str
     seconds: float
-    whole: bool = True  # whether all tests ran, and not those of the mirrored folder alone
+    complete: bool = True  # whether all tests ran, and not those of the mirrored folder alone
 
 
 def copy_of_checkout(folder: Path) -> None:
@@ -208,7 +208,7 @@ def first_failure(folder: Path, what: list[str], workers: int, limit: float) -> 
     return match[1] if match else f"exit status {child.returncode}"
 
 
-def attempt(fault: Fault, folder: Path, workers: int, limit: float, whole: bool) -> Outcome:
+def attempt(fault: Fault, folder: Path, workers: int, limit: float, complete: bool) -> Outcome:
     """Write the fault into the copy, run the tests (all, or those of the mirrored folder), and put the file back."""
     start, path = time.monotonic(), folder / fault.file
     source = path.read_text()
@@ -216,10 +216,10 @@ def attempt(fault: Fault, folder: Path, workers: int, limit: float, whole: bool)
     before, after = (text.splitlines()[fault.line - 1].strip() for text in (source, changed))
     path.write_text(changed)
     try:
-        failed = first_failure(folder, [] if whole else [f"tests/{Path(fault.file).parts[1]}"], workers, limit)
+        failed = first_failure(folder, [] if complete else [f"tests/{Path(fault.file).parts[1]}"], workers, limit)
     finally:
         path.write_text(source)
-    return Outcome(fault, before, after, failed, round(time.monotonic() - start, 1), whole)
+    return Outcome(fault, before, after, failed, round(time.monotonic() - start, 1), complete)
 
 
 # -- the table
@@ -290,15 +290,15 @@ def main(
         if not kept and (failed := first_failure(folder, [], workers, 4.0 * limit)):
             console.print(f"the tests fail without a fault: {failed}", style="red")
             raise typer.Exit(1)
-        for whole in (False, True):
+        for complete in (False, True):
             progress.reset(task, total=len(drawn))
             for fault in drawn:
                 progress.update(task, description=f"{fault.file}:{fault.line}")
-                if fault not in kept or (whole and not (kept[fault].failed or kept[fault].whole)):
-                    kept[fault] = attempt(fault, folder, workers, limit, whole)
+                if fault not in kept or (complete and not (kept[fault].failed or kept[fault].complete)):
+                    kept[fault] = attempt(fault, folder, workers, limit, complete)
                     with open(progress_file, "a") as file:
                         file.write(json.dumps(asdict(kept[fault])) + "\n")
-                    failed = kept[fault].failed or ("survives" if whole else "survives its own folder")
+                    failed = kept[fault].failed or ("survives" if complete else "survives its own folder")
                     text = f"{fault.file}:{fault.line}: {failed}"
                     progress.console.print(text, style="" if kept[fault].failed else "yellow", markup=False, emoji=False)
                 progress.advance(task)

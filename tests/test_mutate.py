@@ -79,8 +79,8 @@ def test_a_fault_is_tried(tmp_path: Path, test: str, failed: str) -> None:
         f"import sys\nsys.path.insert(0, 'p/a')\nfrom f import f\n\ndef test_f():\n    {test}\n"
     )
     fault = next(fault for fault in faults("p/a/f.py", source) if fault.kind == "missing term")
-    for whole in (False, True):
-        outcome = attempt(fault, tmp_path, 1, 100.0, whole)
-        assert (outcome.before, outcome.after, outcome.whole) == ("return x + 1", "return x", whole)
+    for complete in (False, True):
+        outcome = attempt(fault, tmp_path, 1, 100.0, complete)
+        assert (outcome.before, outcome.after, outcome.complete) == ("return x + 1", "return x", complete)
         assert outcome.failed == failed
     assert (tmp_path / "p" / "a" / "f.py").read_text() == source
