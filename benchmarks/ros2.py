@@ -24,7 +24,7 @@ from condyle.workbench.connect.ros2_wire import Profile
 from condyle.workbench.runs.ros2_messages import JOINT_STATE, RobotMessages, decoded, encoded
 
 # written with cyclonedds alone, so that both ends are not of one making
-PEER = Path(__file__).resolve().parent.parent / "tests" / "connect" / "ros2_peer.py"
+PEER = Path(__file__).resolve().parent.parent / "tests" / "workbench" / "connect" / "ros2_peer.py"
 DOMAIN, RATE = 93, 1000.0
 LONGEST = 120.0  # s
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 STEPS, TESTS = 3000, Path(__file__).resolve().parents[2]
 
-CHILD = "import sys; from pathlib import Path; from runs.test_pidog import stand; stand(Path(sys.argv[1]))"
+CHILD = "import sys; from pathlib import Path; from workbench.runs.test_pidog import stand; stand(Path(sys.argv[1]))"
 
 
 @cache
