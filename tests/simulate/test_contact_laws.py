@@ -172,6 +172,14 @@ def test_the_stopping_distance_of_a_thrown_box() -> None:
     both(lambda dt: float(np.linalg.norm(stopped(dt, "round", count=1))) / expected - 1.0, 6e-3)
 
 
+def test_a_box_that_slid_ends_deeper() -> None:
+    # in proportion to dt; docs/limits.md has the first number
+    for dt, deeper in ((1e-3, 0.47e-3), (1e-4, 0.046e-3)):
+        s = box_on(cd.Plane(MU), dt)
+        xs = run(s, s.state(upright(HALF), [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]), 0.4)
+        assert HALF - xs[-1, 2] == pytest.approx(deeper, rel=0.02)
+
+
 @pytest.mark.parametrize("dt", DTS)
 def test_the_round_cone_has_no_preferred_direction(dt: float) -> None:
     distance = np.linalg.norm(stopped(dt, "round"), axis=1)
