@@ -22,6 +22,7 @@ def condyle(*arguments: str) -> Any:
     return done
 
 
+@pytest.mark.slow
 def test_a_run_in_real_time_is_recorded_and_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = condyle(

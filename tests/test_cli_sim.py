@@ -261,6 +261,7 @@ def test_a_joint_that_moves_nothing_is_refused_with_a_cure(tmp_path):
     assert "joint 'j' moves no inertia" in said and f"condyle doctor {path} --fix" in said
 
 
+@pytest.mark.slow
 def test_every_free_body_is_reported_the_largest_tree_first(tmp_path):
     path = tmp_path / "scene.xml"
     path.write_text("""<mujoco><worldbody><geom type="plane" size="3 3 0.1"/>

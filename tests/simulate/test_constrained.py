@@ -53,6 +53,7 @@ def wavy(x: Any) -> Any:
 # ---- in time
 
 
+@pytest.mark.slow
 def test_a_step_without_contact_is_the_reduced_acceleration() -> None:
     rng = np.random.default_rng(1)
     for robot in (pendulum(), closed(m.four_bar()), closed(m.squeezer())):

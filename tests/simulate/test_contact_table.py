@@ -124,6 +124,7 @@ def test_gradients_through_the_table() -> None:
     assert np.all(np.isfinite(forces)) and forces.shape == (6, len(simulation.contact_points), 3)
 
 
+@pytest.mark.slow
 def test_hundreds_of_points() -> None:
     """A ball covered with 200 points rolls; the code of its step is that of one point."""
     golden = np.pi * (3.0 - np.sqrt(5.0))

@@ -28,6 +28,7 @@ def test_everything_passes(done):
     assert len(rows) >= 30
 
 
+@pytest.mark.slow
 def test_rows_fail_for_a_run_that_did_not_happen(done):
     x = done.x.copy()
     x[3000:, 3:7] = np.array([np.sin(0.2), 0.0, 0.0, np.cos(0.2)])

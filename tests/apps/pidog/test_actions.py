@@ -49,6 +49,7 @@ def test_poses_are_the_table_s():
 
 
 @pytest.mark.parametrize("name", [name for name in ACTIONS if not ACTIONS[name]().gait])
+@pytest.mark.slow
 def test_it_performs_and_rests(name):
     done = played(name)
     assert not done.fell and np.abs(done.run.v[-1]).max() < 0.02

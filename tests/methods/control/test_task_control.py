@@ -94,6 +94,7 @@ PANDA = np.array([0.2, -0.5, 0.1, -2.2, 0.1, 1.8, 0.5])
 E0 = np.array([0.05, -0.04, 0.03, 0.1, 0.2, -0.1])
 
 
+@pytest.mark.slow
 def test_each_axis_of_the_tool_has_its_closed_form() -> None:
     """e(t) = e0 (1 + w t) exp(-w t) of every axis by itself; the step's error is linear in dt, and is extrapolated to zero."""
     t, w = 0.025 * np.arange(1, 21)[:, None], np.sqrt(KP)

@@ -59,6 +59,7 @@ def test_a_teachers_actions_are_its_gait() -> None:
         teacher("gallop")
 
 
+@pytest.mark.slow
 def test_gradients_through_an_environment_are_differences_and_shac_uses_them() -> None:
     env = load_task("cartpole", "swing-up").make(4, seed=1, dtype=np.float64)
     policy, std = initial_policy((env.observation_size, 8, env.action_size), seed=1, gain=0.5), np.array([0.1])

@@ -114,6 +114,7 @@ def test_every_option(tmp_path: Path) -> None:
     again(cd.Simulation(cd.load("pidog").lock(["head", "tail"]), 0.001, cd.Plane(), ["*_foot"]))
 
 
+@pytest.mark.slow
 def test_wheels_roll_again() -> None:
     for simulation in (wheeled_pendulum.world(push=True), two_wheeled.world()):
         made = again(simulation)
