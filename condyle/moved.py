@@ -35,7 +35,7 @@ LEARN = {
     "tile_network": "tile",
 }
 
-# old name -> new name, the longest that fits; docs/architecture.md shows the rooms
+# old name -> new name, the longest that fits; docs/architecture.md has the short table
 MOVED = {
     **{f"condyle.{name}": f"condyle.methods.{name}" for name in ("control", "identify", "learn", "planning")},
     **{f"condyle.{name}": f"condyle.workbench.{name}" for name in ("connect", "doctor", "runs", "view")},
@@ -46,6 +46,7 @@ MOVED = {
     "condyle.control.time_optimal": "condyle.methods.planning.time_optimal",
     "condyle.deploy": "condyle.apps.pidog.deploy",
     **{f"condyle.learn.{name}": f"condyle.methods.learn.{new}" for name, new in LEARN.items()},
+    "condyle.identify.read_log": "condyle.workbench.runs.logs.read_log",
     "condyle.robot.to_mujoco": "condyle.workbench.compare.to_mujoco",
     "condyle.tasks": "condyle.methods.learn",
     "condyle.tasks.birotor_hover": "condyle.apps.flight.hover_task",
@@ -116,7 +117,7 @@ def _tell(name: str) -> Any:
     """Raise an error that says the new name; names with two underscores are asked for by the import system itself."""
     if name.rpartition(".")[2].startswith("__"):
         raise AttributeError(name)
-    raise ImportError(f"{name} is {new_name(name, MOVED)} now (docs/architecture.md has the rooms of the package)")
+    raise ImportError(f"{name} is {new_name(name, MOVED)} now (docs/architecture.md has a table of what moved)")
 
 
 class _Finder(MetaPathFinder):
